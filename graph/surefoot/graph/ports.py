@@ -1,0 +1,410 @@
+"""The protocols between layers: what the nodes may ask of runner, ledger, store and tables.
+
+Implementations live above (`tools`, `checkpointing`) and are injected by `build`;
+neither knows the other, both know these. Every method states its promise and what it raises.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from surefoot.graph.checks import Check
+from surefoot.graph.plan import Undo, Unit, Work
+from surefoot.graph.values import (
+    Action,
+    ArtifactRef,
+    Json,
+    JsonObject,
+    Outcome,
+    StoredValue,
+)
+
+EffectKind = Literal["read", "idempotent", "reversible", "irreversible"]
+
+
+# --- tools -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """What is known of a tool without running it. `schema` is JSON Schema, context left out."""
+
+    name: str
+    description: str
+    schema: JsonObject
+    effect: EffectKind
+    output_schema: JsonObject | None = None
+    timeout_s: float | None = None
+    max_attempts: int | None = None
+    has_key: bool = False
+    has_probe: bool = False
+    has_compensate: bool = False
+    in_process: bool = False
+    module: str = ""
+    """Where it came from: a path, a dotted name, `builtin`, or `object`."""
+    digest: str = ""
+    """sha256 of the module's source, for the consistency check."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call as the tool host sees it. `args` are resolved and validated."""
+
+    tool: str
+    args: JsonObject
+    subtask: str
+    attempt: int
+    failed_attempts: int
+    """Attempts of this subtask that ended before this one (cut ones not counted)."""
+    idempotency_key: str
+    timeout_s: float
+    writes: tuple[str, ...] | None
+    """Workspace globs the call may change; None = anywhere in the workspace."""
+    readable: tuple[Path, ...]
+    """Declared inputs (and materialised artifacts): readable, never writable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReply:
+    """What came of a call.
+
+    `status`: `ok` (see `value`, cleaned JSON) · `not_done` (raised NotDone: surely nothing
+    happened) · `error` (raised) · `timeout` · `crashed` (its process died) · `cut` (stopped by us)
+    · `bad_result` (`kind` says which: not_json, result_too_large).
+    """
+
+    status: Literal["ok", "not_done", "error", "timeout", "crashed", "cut", "bad_result"]
+    value: Json = None
+    message: str = ""
+    kind: str = ""
+    retryable: bool = True
+    marks: tuple[str, ...] = ()
+    artifacts: tuple[ArtifactRef, ...] = ()
+    """What the call put; already in the store, not yet visible to anybody."""
+
+
+class ToolHost(Protocol):
+    """Runs tool code: in warm child processes, or in this process for tools passed as objects."""
+
+    specs: Mapping[str, ToolSpec]
+
+    async def call(self, call: ToolCall) -> ToolReply:
+        """Run the tool; never raises for what the tool does. Killed with its children at the timeout."""
+        ...
+
+    async def key(self, call: ToolCall) -> str:
+        """The tool's own key for these arguments (`has_key`). Raises ToolArgumentsInvalid."""
+        ...
+
+    async def probe(self, call: ToolCall) -> ToolReply:
+        """Ask the world: `ok` with value None = it did not happen, any other value = its result."""
+        ...
+
+    async def compensate(self, call: ToolCall, result: Json) -> ToolReply:
+        """Take the effect back; `ok` = it is undone."""
+        ...
+
+    async def check(self, call: str, context: JsonObject) -> bool | str:
+        """Run a `python` check `module:function` in a child; a text says why it failed."""
+        ...
+
+    def child_pids(self) -> list[tuple[int, float]]:
+        """(pid, start time) of the processes a take-over must see gone."""
+        ...
+
+    async def cut(self, subtasks: Sequence[str] | None = None) -> None:
+        """Kill the calls of these subtasks (None = all) with their children."""
+        ...
+
+    async def close(self) -> None:
+        """End every child; returns when none is left."""
+        ...
+
+
+# --- effects ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectCall:
+    """One effect-bearing call to be recorded. `scope` is '' for a tool's own key."""
+
+    task_id: str
+    key: str
+    """By meaning: sha256 over tool + canonical arguments, `#n`; or the tool's own key."""
+    scope: str
+    """The subtask the record answers, '' = the whole task (own key)."""
+    subtask: str
+    attempt: int
+    tool: str
+    effect: EffectKind
+    args: JsonObject
+
+
+EffectState = Literal["intent", "done", "failed", "compensated"]
+"""`intent` without an outcome = unknown. `failed` = surely not done (NotDone, or read/idempotent)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRow:
+    """A ledger row as found."""
+
+    key: str
+    scope: str
+    subtask: str
+    attempt: int
+    tool: str
+    state: EffectState
+    args: JsonObject
+    result: StoredValue | None
+    artifacts: tuple[ArtifactRef, ...] = ()
+
+
+class Ledger(Protocol):
+    """The effect ledger: intent before a call, outcome after it, one row per (task, key, scope)."""
+
+    async def find(self, task_id: str, key: str, scope: str) -> EffectRow | None:
+        """The standing row, if any."""
+        ...
+
+    async def intend(self, call: EffectCall) -> EffectRow | None:
+        """Write the intent durably, unless a row in state intent or done stands: then return that row.
+
+        A row in state failed or compensated is overwritten by the new intent (returns None).
+        `idempotent` calls always overwrite. Raises LeaseLost, DatabaseUnavailable (after long retries).
+        """
+        ...
+
+    async def settle(
+        self,
+        call: EffectCall,
+        state: EffectState,
+        *,
+        result: StoredValue | None = None,
+        artifacts: Sequence[ArtifactRef] = (),
+        note: str = "",
+    ) -> None:
+        """Write the outcome durably before anybody hears of it."""
+        ...
+
+
+# --- artifacts -------------------------------------------------------------------------------
+
+
+class ArtifactStore(Protocol):
+    """Content-addressed blobs. Durable (fsync) when a method returns; verified on read."""
+
+    async def put_bytes(self, content: bytes) -> str:
+        """Store and return the sha256 (hex)."""
+        ...
+
+    async def put_file(self, path: Path) -> tuple[str, int]:
+        """Store a file's content; returns (sha256, size)."""
+        ...
+
+    async def get_bytes(self, sha256: str) -> bytes:
+        """The content. Raises PermanentError when it is missing or does not match its hash."""
+        ...
+
+    async def exists(self, sha256: str) -> bool: ...
+
+    async def materialise(self, ref: ArtifactRef, folder: Path) -> Path:
+        """A read-only copy at `folder/NAME`; made once, returned again when it is intact."""
+        ...
+
+
+# --- the runner ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """What a `${subtask...}` may see. `result` None = the subtask was skipped (null)."""
+
+    result: StoredValue | None
+    artifacts: tuple[ArtifactRef, ...] = ()
+    children: tuple["Binding", ...] = ()
+    """A foreach's children, in item order; filled only where an artifact of theirs is asked for."""
+    producer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkOrder:
+    """One order to the runner: everything it needs, nothing of the task's state."""
+
+    task_id: str
+    subtask: str
+    action: Action
+    attempt: int
+    failed_attempts: int
+    unit: Unit
+    """The subtask (or foreach's each) with its policy; `work` below is what to do now."""
+    work: Work
+    timeout_s: float
+    bindings: Mapping[str, Binding] = field(default_factory=dict[str, Binding])
+    item: tuple[StoredValue, int] | None = None
+    """A foreach child: (the list, its index)."""
+    recovering: bool = False
+    """The attempt before was cut: the ledger must be asked what became of it."""
+    takes_slot: bool = True
+
+
+class Runner(Protocol):
+    """A pool of subtasks in flight that outlives a superstep (design §2, rolling dispatch)."""
+
+    async def submit(self, orders: Sequence[WorkOrder]) -> None:
+        """Start the orders as slots get free, in this order; known (subtask, attempt) are ignored.
+
+        Also lifts a hold (see `hold_on_failure` below).
+        """
+        ...
+
+    async def wait(self, *, until: float | None = None) -> None:
+        """Return when something has finished, `wake` was called, or at POSIX time `until`."""
+        ...
+
+    def wake(self) -> None:
+        """Let `wait` return now (a command arrived). Call in the loop's thread."""
+        ...
+
+    def finished(self) -> list[Outcome]:
+        """All outcomes not yet acknowledged, in order of finishing (again after a lost superstep)."""
+        ...
+
+    def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
+        """These are durable in the state: forget them."""
+        ...
+
+    def known(self) -> set[tuple[str, int]]:
+        """(subtask, attempt) of all orders waiting, in flight or unacknowledged."""
+        ...
+
+    def recall(self) -> list[tuple[str, int]]:
+        """Take back the orders that have not started; returns their (subtask, attempt)."""
+        ...
+
+    def load(self) -> tuple[int, int]:
+        """(slots taken, orders waiting). After an attempt fails nothing waiting starts until `submit`."""
+        ...
+
+    async def cut(self, *, only_safe: bool = False) -> None:
+        """Stop what is in flight; the outcomes come as `cut`.
+
+        `only_safe`: only calls whose repetition is harmless (`read`, `idempotent`).
+        """
+        ...
+
+    async def verify(
+        self,
+        checks: Sequence[Check],
+        bindings: Mapping[str, Binding],
+        *,
+        result: StoredValue | None = None,
+        artifacts: Mapping[str, Sequence[ArtifactRef]] | None = None,
+    ) -> list[JsonObject]:
+        """Evaluate program checks on fresh evidence (milestones, acceptance).
+
+        `artifacts`: check name -> the refs it means (several for a foreach's children; each must
+        hold). Returns one `{type, id, ok, why, ...}` per check, in order; never raises for a failed one.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Cut what is left and end; nothing of it runs afterwards."""
+        ...
+
+
+# --- the tables ------------------------------------------------------------------------------
+
+
+class Journal(Protocol):
+    """Rows that leave with the next checkpoint, in the same transaction (the outbox).
+
+    The methods only queue. `discard` drops what an interrupted superstep had queued.
+    """
+
+    def event(
+        self, type: str, *, subtask: str | None = None, attempt: int | None = None, **facts: Json
+    ) -> None:
+        """A past fact: SubtaskStarted, SubtaskCompleted, MilestonePassed ... with its details."""
+        ...
+
+    def subtask(self, id: str, **columns: Json) -> None:
+        """The projection row of a subtask (upsert of the named columns; see migrations)."""
+        ...
+
+    def artifact(self, subtask: str, attempt: int, ref: ArtifactRef) -> None:
+        """A new visible version of an artifact."""
+        ...
+
+    def plan(self, version: int, plan: JsonObject, reason: str) -> None:
+        """A plan version."""
+        ...
+
+    def question(self, id: str, **columns: Json) -> None:
+        """A question asked or closed."""
+        ...
+
+    def task(self, **columns: Json) -> None:
+        """Columns of the task row: status, progress, usage ..."""
+        ...
+
+    def discard(self) -> None: ...
+
+    async def flush(self) -> None:
+        """Write what is queued in a fenced transaction of its own (under a foreign saver)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """Something a person asked for, to be applied by the holder."""
+
+    id: int
+    name: str
+    args: JsonObject
+    by: str
+
+
+class Control(Protocol):
+    """What reaches a running task from outside: commands and stop signals."""
+
+    def stopping(self) -> Literal["pause", "cancel"] | None:
+        """What was asked for, None = go on."""
+        ...
+
+    def lost(self) -> bool:
+        """True once the lease is known to be lost."""
+        ...
+
+
+Clock = Callable[[], float]
+"""POSIX seconds now."""
+
+Draw = Callable[[], float]
+"""A uniform draw in [0, 1)."""
+
+SubtaskAgent = Callable[[WorkOrder], Awaitable[Outcome]]
+"""The subtask graph (think, act) as the runner sees it; injected for `agent` subtasks."""
+
+__all__ = [
+    "ArtifactStore",
+    "Binding",
+    "Clock",
+    "Command",
+    "Control",
+    "Draw",
+    "EffectCall",
+    "EffectKind",
+    "EffectRow",
+    "EffectState",
+    "Journal",
+    "Ledger",
+    "Runner",
+    "SubtaskAgent",
+    "ToolCall",
+    "ToolHost",
+    "ToolReply",
+    "ToolSpec",
+    "Undo",
+    "WorkOrder",
+]

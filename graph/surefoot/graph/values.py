@@ -1,0 +1,175 @@
+"""Shapes of the values that are stored and handed between nodes, runner and tables.
+
+JSON-plain `TypedDict`s: they survive a checkpoint unchanged and Studio can show them.
+Times are POSIX seconds (UTC, float). Nothing here does anything.
+"""
+
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+Json: TypeAlias = Any
+"""A JSON-plain value (dict, list, str, int, float, bool, None), cleaned by `plain`."""
+
+JsonObject: TypeAlias = dict[str, Any]
+
+SubtaskState = Literal["pending", "running", "completed", "failed", "skipped"]
+TaskStatus = Literal["queued", "running", "paused", "waiting", "completed", "failed", "cancelled"]
+Action = Literal["attempt", "expand", "gather", "improve"]
+"""What an order asks for: one attempt, a foreach's list, a container's end, or one more full go."""
+
+INLINE_BYTES = 1024
+"""A result whose compact JSON is at most this long lies in its record; else in the store."""
+
+ARTIFACT_BYTES = 16 * 1024
+"""A result longer than this is also an artifact (`_result.json`) and shown to models cut."""
+
+MAX_RESULT_BYTES = 64 * 1024 * 1024
+"""A result longer than this fails once with `result_too_large`."""
+
+
+class StoredValue(TypedDict, total=False):
+    """Where a JSON value is: inline under `value`, or a blob of `size` bytes named by `sha256`."""
+
+    value: Json
+    sha256: str
+    size: int
+
+
+class ArtifactRef(TypedDict):
+    """One artifact version by its content; `name` is without the subtask."""
+
+    name: str
+    sha256: str
+    size: int
+    media_type: str
+
+
+class Failure(TypedDict):
+    """Why an attempt did not count. `kind` is a failure code, `retryable` what policy may do."""
+
+    kind: str
+    message: str
+    retryable: bool
+
+
+FAILS_ONCE = ("bad_arguments", "bad_reference", "result_too_large", "not_json", "prohibited")
+"""Failure kinds that another try cannot change; they are never retried."""
+
+
+class Question(TypedDict):
+    """What only a person can decide. `id` is durable and unique within the task."""
+
+    id: str
+    subtask: str | None
+    kind: Literal["unknown_effect", "ask", "inconsistent_state", "approve", "check"]
+    text: str
+
+
+class Outcome(TypedDict):
+    """What came of one order. `ok` False has a `failure`; `question` set means nobody knows."""
+
+    subtask: str
+    action: Action
+    attempt: int
+    ok: bool
+    started: float
+    ended: float
+    result: NotRequired[StoredValue]
+    artifacts: NotRequired[list[ArtifactRef]]
+    failure: NotRequired[Failure | None]
+    question: NotRequired[Question | None]
+    marks: NotRequired[list[str]]
+    """Visible notes on what was changed in the result (`NaN at $.x became null`)."""
+    n: NotRequired[int]
+    """expand: number of children."""
+    null_reference: NotRequired[bool]
+    """bad_arguments because a skipped subtask's null broke the schema: skip if skippable."""
+    cut: NotRequired[bool]
+    """The attempt was stopped by us (pause, cancel, deadline): it keeps its number, counts nowhere."""
+    checks: NotRequired[list[JsonObject]]
+    """Evidence: each check with `ok` and `why`."""
+    recovery: NotRequired[JsonObject | None]
+    """How a cut attempt's effect was recovered: `{strategy, reason}` for the history."""
+
+
+class Record(TypedDict, total=False):
+    """The state of one subtask or child. A missing record means pending, never tried."""
+
+    state: SubtaskState
+    attempt: int
+    """Number of the newest attempt, from 1; numbers are never reused."""
+    ended: int
+    """Ended attempts, all rungs (the contract's `attempts`)."""
+    tries: int
+    """Ended attempts on the present rung since the last reset: compared with max_attempts."""
+    rung: int
+    """0 the full version, n the n-th entry of on_failure."""
+    not_before: float
+    """Earliest start of the next attempt (backoff)."""
+    started: float
+    finished: float
+    result: StoredValue
+    artifacts: list[ArtifactRef]
+    failure: Failure | None
+    reason: str
+    """Why it was skipped or degraded."""
+    marks: list[str]
+    n: int
+    """A foreach's number of children, once expanded."""
+    items: StoredValue
+    """A foreach's list, once expanded."""
+    question: str
+    """Id of the open question that holds this subtask back."""
+    cut: bool
+    """The newest attempt was cut: its effects must be recovered first."""
+    improved: bool
+    """A degraded result was given its last full try."""
+
+
+class MilestoneRecord(TypedDict):
+    """One judged milestone."""
+
+    id: str
+    passed: bool
+    at: float
+    plan_version: int
+    checkpoint_id: str
+    records_digest: str
+    artifacts: dict[str, list[ArtifactRef]]
+    verdicts: list[JsonObject]
+
+
+class Decision(TypedDict):
+    """One decision with its reason; never compacted away."""
+
+    at: float
+    kind: str
+    subtask: str | None
+    reason: str
+
+
+class TaskFailure(TypedDict):
+    """Why a task ended without success; `code` is one of the contract's names."""
+
+    code: str
+    message: str
+    subtask: str | None
+
+
+class Usage(TypedDict):
+    """What a task has used so far."""
+
+    steps: int
+    tokens: int
+    cost_usd: float
+    seconds: float
+    failures: int
+
+
+class EffectiveLimits(TypedDict):
+    """Every limit with its value, defaults filled in; cost may be unlimited."""
+
+    max_steps: int
+    max_tokens: int
+    max_cost_usd: float | None
+    max_seconds: float
+    max_failures: int
