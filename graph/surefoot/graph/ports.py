@@ -348,7 +348,13 @@ class Journal(Protocol):
         """Columns of the task row: status, progress, usage ..."""
         ...
 
-    def discard(self) -> None: ...
+    def pending(self) -> bool:
+        """Whether anything is queued."""
+        ...
+
+    def discard(self) -> None:
+        """Drop what a lost superstep had queued."""
+        ...
 
     async def flush(self) -> None:
         """Write what is queued in a fenced transaction of its own (under a foreign saver)."""

@@ -87,6 +87,8 @@ class Outcome(TypedDict):
     """The attempt was stopped by us (pause, cancel, deadline): it keeps its number, counts nowhere."""
     checks: NotRequired[list[JsonObject]]
     """Evidence: each check with `ok` and `why`."""
+    calls: NotRequired[int]
+    """Tool and model calls made (1 for an attempt when absent)."""
     recovery: NotRequired[JsonObject | None]
     """How a cut attempt's effect was recovered: `{strategy, reason}` for the history."""
 
@@ -117,6 +119,8 @@ class Record(TypedDict, total=False):
     """A foreach's number of children, once expanded."""
     items: StoredValue
     """A foreach's list, once expanded."""
+    serial: bool
+    """A foreach's children write the same paths: they run one at a time."""
     question: str
     """Id of the open question that holds this subtask back."""
     cut: bool

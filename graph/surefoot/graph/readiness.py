@@ -1,0 +1,218 @@
+"""What may start now: the ready set, kept up to date one record at a time.
+
+The theory is Kahn's: a subtask is ready when the count of its unmet needs is zero. Counting anew
+at every superstep costs O(plan); here every change of a record costs its own dependants only.
+Process-local and derived: `ReadySet` is built from plan and records after a restart, after a new
+plan version, and whenever a superstep was lost. It decides nothing about budgets or people.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from surefoot.graph.attempts import wants_improvement
+from surefoot.graph.index import PlanIndex, container_of
+from surefoot.graph.values import Record, SubtaskState
+
+DONE: tuple[SubtaskState, ...] = ("completed", "skipped")
+
+
+@dataclass(slots=True)
+class _Container:
+    """An expanded foreach: how many children are open, and, if they must go one by one, who waits."""
+
+    open: int
+    waiting: deque[int] | None
+
+
+class ReadySet:
+    """Ready, delayed and blocked subtasks, open containers, and milestones that are due.
+
+    `take` hands out ready ids in plan order (children in item order); whoever takes one must
+    report the record's changes back through `update`.
+    """
+
+    def __init__(
+        self, index: PlanIndex, records: Mapping[str, Record], passed: Iterable[str]
+    ) -> None:
+        self.index = index
+        self.states: dict[str, SubtaskState] = {}
+        self.open = len(index.raw)
+        self._to_expand: list[str] = []
+        self._to_gather: list[str] = []
+        self.to_improve: list[str] = []
+        self.due: list[str] = []
+        self.blocked: set[str] = set()
+        self.failed: set[str] = set()
+        self._unmet = {id: sum(1 for _ in index.needs(id)) for id in index.raw}
+        self._ready: list[tuple[int, int, str]] = []
+        self._delayed: list[tuple[float, int, int, str]] = []
+        self._not_before: dict[str, float] = {}
+        self._containers: dict[str, _Container] = {}
+        self._milestones_of: dict[str, list[str]] = {}
+        self._remaining: dict[str, set[str]] = {}
+        self._watch_milestones(set(passed))
+        for id, unmet in self._unmet.items():
+            if unmet == 0:
+                self._unlock(id)
+        for id in (i for i in records if container_of(i) is None):
+            self.update(id, records[id])
+        for id in (i for i in records if container_of(i) is not None):
+            self.update(id, records[id])
+
+    def _watch_milestones(self, passed: set[str]) -> None:
+        for milestone in self.index.milestones:
+            if milestone in passed:
+                continue
+            members = self.index.members(milestone)
+            self._remaining[milestone] = set(members)
+            for member in members:
+                self._milestones_of.setdefault(member, []).append(milestone)
+            if not members:
+                self.due.append(milestone)
+
+    # --- changes ---------------------------------------------------------------------------
+
+    def update(self, id: str, record: Record) -> None:
+        """A record changed: its new value."""
+        state = record.get("state", "pending")
+        before = self.states.get(id, "pending")
+        self.states[id] = state
+        self.blocked.discard(id)
+        self.failed.discard(id)
+        if state in DONE:
+            self._note_improvement(id, record)
+            if before not in DONE:
+                self._done(id)
+        elif state == "failed":
+            self.failed.add(id)
+        elif state == "running":
+            self._note_running(id, record)
+        elif "question" in record:
+            self.blocked.add(id)
+        else:
+            self._requeue(id, record)
+
+    def milestone_passed(self, milestone: str) -> None:
+        """A milestone was judged and passed: it holds nothing back any more."""
+        self._remaining.pop(milestone, None)
+        self.due = [m for m in self.due if m != milestone]
+
+    def _done(self, id: str) -> None:
+        container = container_of(id)
+        if container is not None:
+            self._child_done(container)
+            return
+        self.open -= 1
+        for dependant in self.index.dependants.get(id, ()):
+            self._unmet[dependant] -= 1
+            if self._unmet[dependant] == 0:
+                self._unlock(dependant)
+        for milestone in self._milestones_of.get(id, ()):
+            remaining = self._remaining.get(milestone)
+            if remaining is not None:
+                remaining.discard(id)
+                if not remaining:
+                    self.due.append(milestone)
+
+    def _child_done(self, container: str) -> None:
+        state = self._containers.get(container)
+        if state is None:
+            return
+        state.open -= 1
+        if state.open == 0:
+            self._to_gather.append(container)
+        elif state.waiting:
+            self._push(f"{container}/{state.waiting.popleft()}")
+
+    def _note_running(self, id: str, record: Record) -> None:
+        if "n" in record and container_of(id) is None and id not in self._containers:
+            self._expand(id, record)
+
+    def _expand(self, id: str, record: Record) -> None:
+        n = record.get("n", 0)
+        serial = bool(record.get("serial"))
+        self._containers[id] = _Container(n, deque(range(1, n)) if serial else None)
+        if n == 0:
+            self._to_gather.append(id)
+        for child in range(min(n, 1) if serial else n):
+            self._push(f"{id}/{child}")
+
+    def _unlock(self, id: str) -> None:
+        if self.states.get(id, "pending") == "pending":
+            self._push(id)
+
+    def _requeue(self, id: str, record: Record) -> None:
+        if container_of(id) is None and self._unmet[id] > 0:
+            return
+        due = record.get("not_before")
+        if due is None:
+            self._not_before.pop(id, None)
+            self._push(id)
+        else:
+            self._not_before[id] = due
+            heapq.heappush(self._delayed, (due, *self._rank(id), id))
+
+    def _push(self, id: str) -> None:
+        if container_of(id) is None and self.index.is_container(id):
+            self._to_expand.append(id)
+        else:
+            heapq.heappush(self._ready, (*self._rank(id), id))
+
+    def _rank(self, id: str) -> tuple[int, int]:
+        container, slash, child = id.rpartition("/")
+        if not slash:
+            return self.index.position[id], -1
+        return self.index.position[container], int(child)
+
+    def _note_improvement(self, id: str, record: Record) -> None:
+        if record.get("rung") and wants_improvement(self.index.unit(id), record):
+            self.to_improve.append(id)
+
+    # --- questions -------------------------------------------------------------------------
+
+    def take(self, count: int, now: float) -> list[str]:
+        """Up to `count` ids to start, in plan order; they leave the ready set."""
+        while self._delayed and self._delayed[0][0] <= now:
+            _, position, child, id = heapq.heappop(self._delayed)
+            heapq.heappush(self._ready, (position, child, id))
+        taken: list[str] = []
+        while self._ready and len(taken) < count:
+            id = heapq.heappop(self._ready)[2]
+            if self._may_start(id, now):
+                taken.append(id)
+        return taken
+
+    def _may_start(self, id: str, now: float) -> bool:
+        # The heap may hold an id twice (unlocked, then requeued): what it is now decides.
+        pending = self.states.get(id, "pending") == "pending" and id not in self.blocked
+        return pending and self._not_before.get(id, 0.0) <= now
+
+    def take_expansions(self) -> list[str]:
+        """The foreaches whose list can be read now; they leave the set."""
+        taken, self._to_expand = self._to_expand, []
+        return [id for id in dict.fromkeys(taken) if self.states.get(id, "pending") == "pending"]
+
+    def take_gathers(self) -> list[str]:
+        """The foreaches whose last child has ended; they leave the set."""
+        taken, self._to_gather = self._to_gather, []
+        return [id for id in dict.fromkeys(taken) if self.states.get(id) == "running"]
+
+    def next_due(self) -> float | None:
+        """When the first delayed subtask may start again (POSIX seconds), None without any."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def may_reach_milestone(self, running: Iterable[str]) -> bool:
+        """Whether ending what runs now could bring a milestone due.
+
+        While it could, nothing may be queued behind it: a queued order would start before the
+        milestone is judged.
+        """
+        active = {id for id in running if container_of(id) is None}
+        near = {m for id in active for m in self._milestones_of.get(id, ())}
+        return any(self._remaining.get(m, {""}) <= active for m in near)
+
+    def idle(self) -> bool:
+        """Nothing to start, expand, gather or wait for: only what runs can change anything."""
+        return not (self._ready or self._delayed or self._to_expand or self._to_gather)

@@ -1,0 +1,112 @@
+"""The channels of the task graph: what is saved after every superstep.
+
+JSON-plain values only (Studio shows and edits them as they are). What grows with the plan is a
+`DeltaChannel`, so that a superstep writes what changed and not the whole.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypedDict, cast
+
+from langgraph.channels.delta import DeltaChannel
+
+from surefoot.graph.values import (
+    Decision,
+    Json,
+    JsonObject,
+    MilestoneRecord,
+    Outcome,
+    Question,
+    Record,
+    TaskFailure,
+)
+
+GRAPH_VERSION = 1
+"""Raised when a stored thread can no longer be continued by the code; such tasks are refused."""
+
+SNAPSHOT_EVERY = 100
+"""Supersteps between whole snapshots of a delta channel."""
+
+
+def merge_records(
+    records: Mapping[str, Record] | None, writes: Sequence[Json]
+) -> dict[str, Record]:
+    """Lay newer records over older ones, by subtask id.
+
+    Total, deterministic, associative over batches of writes, and idempotent: a record is replaced
+    whole, so that a replayed write changes nothing.
+    """
+    merged = dict(records or {})
+    for write in writes:
+        merged.update(cast("Mapping[str, Record]", write or {}))
+    return merged
+
+
+def merge_milestones(
+    milestones: Mapping[str, MilestoneRecord] | None, writes: Sequence[Json]
+) -> dict[str, MilestoneRecord]:
+    """The newest verdict of each milestone, by id; as `merge_records`."""
+    merged = dict(milestones or {})
+    for write in writes:
+        merged.update(cast("Mapping[str, MilestoneRecord]", write or {}))
+    return merged
+
+
+def merge_decisions(
+    decisions: Mapping[str, Decision] | None, writes: Sequence[Json]
+) -> dict[str, Decision]:
+    """Every decision by its number (`"17"`), in the order they were made; never compacted away."""
+    merged = dict(decisions or {})
+    for write in writes:
+        merged.update(cast("Mapping[str, Decision]", write or {}))
+    return merged
+
+
+class Order(TypedDict):
+    """An order as stored: which subtask, which attempt, what to do. The rest is looked up."""
+
+    subtask: str
+    attempt: int
+    action: str
+
+
+class Round(TypedDict):
+    """Where planning stands: rounds used, and the faults of the last answer."""
+
+    rounds: int
+    faults: list[JsonObject]
+
+
+class TaskInput(TypedDict, total=False):
+    """What the graph is invoked with: a task file, or `go` (any number) to continue its thread."""
+
+    task: JsonObject
+    task_dir: str
+    go: int
+
+
+class TaskState(TypedDict, total=False):
+    """The channels. `ending` is set once it is known how the task ends, before it has ended."""
+
+    task: JsonObject
+    task_dir: str
+    go: int
+    graph_version: int
+    spec_digest: str
+    goal: JsonObject
+    plan: JsonObject
+    planning: Round
+    records: Annotated[
+        dict[str, Record], DeltaChannel(merge_records, snapshot_frequency=SNAPSHOT_EVERY)
+    ]
+    milestones: Annotated[
+        dict[str, MilestoneRecord],
+        DeltaChannel(merge_milestones, snapshot_frequency=SNAPSHOT_EVERY),
+    ]
+    decisions: Annotated[
+        dict[str, Decision], DeltaChannel(merge_decisions, snapshot_frequency=SNAPSHOT_EVERY)
+    ]
+    orders: list[Order]
+    finished: list[Outcome]
+    questions: list[Question]
+    ending: TaskFailure | None
+    status: str

@@ -1,0 +1,48 @@
+"""How a go ends: the update and the rows of completed, failed, cancelled and paused tasks."""
+
+from typing import Any
+
+from surefoot.graph.state import TaskState
+from surefoot.graph.values import EffectiveLimits, Record, TaskFailure
+from surefoot.nodes.context import TaskContext, Views, journal_task, note
+
+EVENTS = {
+    "completed": "TaskCompleted",
+    "failed": "TaskFailed",
+    "cancelled": "TaskCancelled",
+    "paused": "TaskPaused",
+}
+
+
+def end(
+    context: TaskContext,
+    seen: Views,
+    status: str,
+    failure: TaskFailure | None,
+    limits: EffectiveLimits,
+) -> dict[str, Any]:
+    """End this go: queue the task's row and event, and return the state's update."""
+    columns: dict[str, Any] = {"status": status, "failure": failure, "stopping": False}
+    if status == "completed":
+        columns["progress"] = 1.0
+    journal_task(context, seen, limits=dict(limits), **columns)
+    reason = failure["message"] if failure else None
+    context.journal.event(EVENTS[status], reason=reason, code=failure["code"] if failure else None)
+    context.over = True
+    return {"status": status, "ending": failure}
+
+
+def withdraw(
+    state: TaskState, context: TaskContext, seen: Views, records: dict[str, Record]
+) -> None:
+    """Take back what the runner has not started: those subtasks are pending as before."""
+    current = state.get("records") or {}
+    for id, attempt in context.runner.recall():
+        record = Record(**(current.get(id) or Record()))
+        if attempt:
+            context.reserved = max(0, context.reserved - 1)
+            record["attempt"] = max(0, record.get("attempt", 1) - 1)
+        if record.get("state") == "running":
+            record["state"] = "pending"
+        records[id] = record
+        note(context, seen, id, record)

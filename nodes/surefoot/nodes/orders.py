@@ -1,0 +1,92 @@
+"""From a stored order to a work order: everything the runner needs, gathered from the state.
+
+Only what the subtask's own references name is handed over; the runner never sees the state.
+"""
+
+from collections.abc import Mapping
+
+from surefoot.graph.attempts import timeout_s
+from surefoot.graph.index import container_of
+from surefoot.graph.plan import Unit, Work, rung_work
+from surefoot.graph.ports import Binding, WorkOrder
+from surefoot.graph.references import Reference, find_references
+from surefoot.graph.state import Order, TaskState
+from surefoot.graph.values import Record, StoredValue
+from surefoot.nodes.context import TaskContext, Views
+
+FULL_ACTIONS = ("improve",)
+"""Actions that run the full version whatever rung the record stands on."""
+
+
+def work_of(unit: Unit, record: Record, action: str) -> Work:
+    """The work an order is about: the present rung's, or the full version."""
+    rung = 0 if action in FULL_ACTIONS else record.get("rung", 0)
+    return rung_work(unit, rung) or unit
+
+
+def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views) -> WorkOrder:
+    """Complete one stored order with its unit, its work and what its references may see."""
+    id, action = order["subtask"], order["action"]
+    records = state.get("records") or {}
+    record = records.get(id) or Record()
+    unit = seen.index.unit(id)
+    work = work_of(unit, record, action)
+    container = container_of(id)
+    parent = records.get(container) if container else None
+    bindings = _bindings(unit, work, records)
+    if action == "gather":
+        bindings[id] = _gathered(id, record, records)
+    return WorkOrder(
+        task_id=context.task_id,
+        subtask=id,
+        action=action,  # pyright: ignore[reportArgumentType]  (an Order is written by dispatch alone)
+        attempt=order["attempt"],
+        failed_attempts=record.get("ended", 0),
+        unit=unit,
+        work=work,
+        timeout_s=timeout_s(work, context.specs.get(work.tool or "")),
+        bindings=bindings,
+        item=_item(id, parent),
+        recovering=bool(record.get("cut")),
+        takes_slot=action in ("attempt", "improve"),
+    )
+
+
+def _item(id: str, parent: Record | None) -> tuple[StoredValue, int] | None:
+    if parent is None or "items" not in parent:
+        return None
+    return parent["items"], int(id.rpartition("/")[2])
+
+
+def _bindings(unit: Unit, work: Work, records: Mapping[str, Record]) -> dict[str, Binding]:
+    wanted: dict[str, bool] = {}
+    for reference in references_of(unit, work):
+        if reference.head not in ("item", "index", "inputs"):
+            wanted[reference.head] = wanted.get(reference.head, False) or bool(reference.artifact)
+    return {head: binding(head, records, children=deep) for head, deep in wanted.items()}
+
+
+def references_of(unit: Unit, work: Work) -> list[Reference]:
+    """Every reference in what the runner resolves for this work."""
+    checks = [check.model_dump(exclude_unset=True) for check in work.success]
+    undo = work.undo.args if work.undo else None
+    value = [work.args, work.for_each, work.instructions, work.writes, work.inputs, checks, undo]
+    del unit
+    return find_references(value)
+
+
+def binding(head: str, records: Mapping[str, Record], *, children: bool = False) -> Binding:
+    """What `${head...}` may see: nothing (null) of a skipped subtask."""
+    record = records.get(head) or Record()
+    own = tuple(record.get("artifacts", ()))
+    below = tuple(
+        binding(f"{head}/{child}", records) for child in range(record.get("n", 0) if children else 0)
+    )
+    if record.get("state") != "completed":
+        return Binding(result=None, children=below, producer=head)
+    return Binding(result=record.get("result"), artifacts=own, children=below, producer=head)
+
+
+def _gathered(id: str, record: Record, records: Mapping[str, Record]) -> Binding:
+    children = tuple(binding(f"{id}/{child}", records) for child in range(record.get("n", 0)))
+    return Binding(result=None, children=children, producer=id)
