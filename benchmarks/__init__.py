@@ -1,0 +1,1 @@
+"""Measurements, one question a file. Each prints one JSON document; see README.md."""
