@@ -90,7 +90,7 @@ class ToolHost(Protocol):
     specs: Mapping[str, ToolSpec]
 
     async def call(self, call: ToolCall) -> ToolReply:
-        """Run the tool; never raises for what the tool does. Killed with its children at the timeout."""
+        """Run the tool; never raises for what it does. Killed with its children at the timeout."""
         ...
 
     async def key(self, call: ToolCall) -> str:
@@ -142,7 +142,7 @@ class EffectCall:
 
 
 EffectState = Literal["intent", "done", "failed", "compensated"]
-"""`intent` without an outcome = unknown. `failed` = surely not done (NotDone, or read/idempotent)."""
+"""`intent` without an outcome = unknown. `failed` = surely not done (or harmless to repeat)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,10 @@ class EffectRow:
     state: EffectState
     args: JsonObject
     result: StoredValue | None
+    """None in state `done`: it took effect, but its result could not be kept (see `note`)."""
     artifacts: tuple[ArtifactRef, ...] = ()
+    note: str = ""
+    """What `settle` was told."""
 
 
 class Ledger(Protocol):
@@ -168,10 +171,11 @@ class Ledger(Protocol):
         ...
 
     async def intend(self, call: EffectCall) -> EffectRow | None:
-        """Write the intent durably, unless a row in state intent or done stands: then return that row.
+        """Write the intent durably, unless a row in state intent or done stands: return that row.
 
         A row in state failed or compensated is overwritten by the new intent (returns None).
-        `idempotent` calls always overwrite. Raises LeaseLost, DatabaseUnavailable (after long retries).
+        `idempotent` calls always overwrite. Raises LeaseLost, and DatabaseUnavailable after long
+        retries.
         """
         ...
 
@@ -206,7 +210,9 @@ class ArtifactStore(Protocol):
         """The content. Raises PermanentError when it is missing or does not match its hash."""
         ...
 
-    async def exists(self, sha256: str) -> bool: ...
+    async def exists(self, sha256: str) -> bool:
+        """Whether the blob is there (its content is not read)."""
+        ...
 
     async def materialise(self, ref: ArtifactRef, folder: Path) -> Path:
         """A read-only copy at `folder/NAME`; made once, returned again when it is intact."""
@@ -267,7 +273,7 @@ class Runner(Protocol):
         ...
 
     def finished(self) -> list[Outcome]:
-        """All outcomes not yet acknowledged, in order of finishing (again after a lost superstep)."""
+        """Outcomes not yet acknowledged, in order of finishing (again after a lost superstep)."""
         ...
 
     def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
@@ -283,7 +289,10 @@ class Runner(Protocol):
         ...
 
     def load(self) -> tuple[int, int]:
-        """(slots taken, orders waiting). After an attempt fails nothing waiting starts until `submit`."""
+        """(slots taken, orders waiting).
+
+        After an attempt fails nothing that waits starts until the next `submit`.
+        """
         ...
 
     async def cut(self, *, only_safe: bool = False) -> None:
@@ -304,7 +313,8 @@ class Runner(Protocol):
         """Evaluate program checks on fresh evidence (milestones, acceptance).
 
         `artifacts`: check name -> the refs it means (several for a foreach's children; each must
-        hold). Returns one `{type, id, ok, why, ...}` per check, in order; never raises for a failed one.
+        hold). Returns one `{type, id, ok, why, ...}` per check, in order; a failed one is
+        no exception.
         """
         ...
 
@@ -374,7 +384,7 @@ class Command:
 class Control(Protocol):
     """What reaches a running task from outside: commands and stop signals."""
 
-    def stopping(self) -> Literal["pause", "cancel"] | None:
+    def stopping(self) -> Literal["pause", "cancel", "now"] | None:
         """What was asked for, None = go on."""
         ...
 

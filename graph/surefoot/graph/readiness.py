@@ -177,12 +177,12 @@ class ReadySet:
         while self._delayed and self._delayed[0][0] <= now:
             _, position, child, id = heapq.heappop(self._delayed)
             heapq.heappush(self._ready, (position, child, id))
-        taken: list[str] = []
+        taken: dict[str, None] = {}
         while self._ready and len(taken) < count:
             id = heapq.heappop(self._ready)[2]
             if self._may_start(id, now):
-                taken.append(id)
-        return taken
+                taken[id] = None
+        return list(taken)
 
     def _may_start(self, id: str, now: float) -> bool:
         # The heap may hold an id twice (unlocked, then requeued): what it is now decides.

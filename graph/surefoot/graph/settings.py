@@ -46,7 +46,7 @@ class Settings:
         return self.home / "workspaces" / task_id
 
     def task_folder(self, task_id: str) -> Path:
-        """Where materialised artifacts of a task lie (read-only copies, made again when missing)."""
+        """Where materialised artifacts of a task lie: read-only copies, made when needed."""
         return self.home / "tasks" / task_id
 
 

@@ -84,7 +84,7 @@ class Outcome(TypedDict):
     null_reference: NotRequired[bool]
     """bad_arguments because a skipped subtask's null broke the schema: skip if skippable."""
     cut: NotRequired[bool]
-    """The attempt was stopped by us (pause, cancel, deadline): it keeps its number, counts nowhere."""
+    """Stopped by us (pause, cancel, deadline): the attempt keeps its number, counts nowhere."""
     checks: NotRequired[list[JsonObject]]
     """Evidence: each check with `ok` and `why`."""
     calls: NotRequired[int]
@@ -138,7 +138,8 @@ class MilestoneRecord(TypedDict):
     plan_version: int
     checkpoint_id: str
     records_digest: str
-    artifacts: dict[str, list[ArtifactRef]]
+    snapshot: StoredValue
+    """All records as they were, artifacts included: what a rollback restores."""
     verdicts: list[JsonObject]
 
 

@@ -22,7 +22,7 @@ from surefoot.graph.values import EffectiveLimits, JsonObject, Record, Usage
 
 @dataclass(kw_only=True)
 class TaskContext:
-    """One task in this process. `usage` counts what is already durable or leaves with the outbox."""
+    """One task in this process. `usage` is what is durable or leaves with the outbox."""
 
     task_id: str
     runner: Runner
@@ -45,6 +45,13 @@ class TaskContext:
     index: PlanIndex | None = None
     ready: ReadySet | None = None
     meter: ProgressMeter | None = None
+    validated: bool = False
+    """The plan in the task file was validated when the task was created."""
+    checkpoint_id: str = ""
+    """The checkpoint that the present node runs from."""
+    milestones_failed: int = 0
+    progress: float = -1.0
+    """As last told to readers."""
     reserved: int = 0
     """Steps reserved for orders in flight."""
     over: bool = False
@@ -126,5 +133,9 @@ def journal_record(context: TaskContext, seen: Views, id: str, record: Record) -
 def journal_task(context: TaskContext, seen: Views, **columns: Any) -> None:
     """Queue the task row's moving columns: usage, progress, and what is given."""
     context.usage["seconds"] = context.seconds()
-    moving = {"progress": seen.meter.progress(), "total": seen.meter.counts().total}
-    context.journal.task(**{**context.usage, **moving, **columns})
+    moving: dict[str, Any] = {"total": seen.meter.counts().total, **context.usage, **columns}
+    progress = columns.get("progress", seen.meter.progress())
+    if progress != context.progress:
+        context.progress = progress
+        moving |= {"progress": progress, "progress_at": context.clock()}
+    context.journal.task(**moving)

@@ -103,8 +103,12 @@ def _nothing_to_start(
 
 def stuck(seen: Views) -> TaskFailure:
     """The failure of a task in which nothing can move, naming what is open."""
-    open_ones = [id for id in seen.index.raw if seen.ready.states.get(id) not in ("completed", "skipped")]
-    shown = ", ".join(open_ones[:5]) + (f" and {len(open_ones) - 5} more" if len(open_ones) > 5 else "")
+    open_ones = [
+        id for id in seen.index.raw if seen.ready.states.get(id) not in ("completed", "skipped")
+    ]
+    shown = ", ".join(open_ones[:5]) + (
+        f" and {len(open_ones) - 5} more" if len(open_ones) > 5 else ""
+    )
     return TaskFailure(
         code="stuck",
         message=f"nothing is running and nothing can start, but these are open: {shown}",
@@ -186,4 +190,3 @@ def _command(
         context.journal.event("TaskWaiting", questions=len(state.get("questions") or ()))
         update["status"] = "waiting"
     return Command(update=update, goto=decided.goto)
-

@@ -26,8 +26,10 @@ def end(
     if status == "completed":
         columns["progress"] = 1.0
     journal_task(context, seen, limits=dict(limits), **columns)
-    reason = failure["message"] if failure else None
-    context.journal.event(EVENTS[status], reason=reason, code=failure["code"] if failure else None)
+    facts: dict[str, Any] = (
+        {"reason": failure["message"], "code": failure["code"]} if failure else {}
+    )
+    context.journal.event(EVENTS[status], **facts)
     context.over = True
     return {"status": status, "ending": failure}
 

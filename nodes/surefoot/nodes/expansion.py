@@ -1,6 +1,7 @@
 """Whether the children of a foreach may run side by side, or write the same paths."""
 
 import json
+from bisect import bisect_left
 
 from surefoot.graph.plan import Each
 from surefoot.graph.ports import ArtifactStore
@@ -8,9 +9,7 @@ from surefoot.graph.references import Reference, dig, find_references, resolve
 from surefoot.graph.values import Json, StoredValue
 
 
-async def writes_overlap(
-    each: Each, items: StoredValue, n: int, store: ArtifactStore
-) -> bool:
+async def writes_overlap(each: Each, items: StoredValue, n: int, store: ArtifactStore) -> bool:
     """Whether two children of a foreach may change one path.
 
     The paths differ only where `writes` names the item or its index; a pattern with a wildcard
@@ -42,12 +41,13 @@ def _paths(writes: list[str], item: Json, index: int) -> set[str]:
 
 def _nested(paths: set[str]) -> bool:
     """Whether a path lies below another, or a wildcard could make it so."""
-    for path in paths:
+    ordered = sorted(paths)
+    for path in ordered:
         fixed = path.split("*", 1)[0].split("?", 1)[0]
-        if fixed != path and any(p != path and p.startswith(fixed) for p in paths):
-            return True
-        parts = path.split("/")
-        if any("/".join(parts[:n]) in paths for n in range(1, len(parts))):
+        prefix = fixed if fixed != path else path.rstrip("/") + "/"
+        first = bisect_left(ordered, prefix)
+        below = (other for other in ordered[first : first + 2] if other.startswith(prefix))
+        if any(other != path for other in below):
             return True
     return False
 

@@ -80,7 +80,8 @@ def binding(head: str, records: Mapping[str, Record], *, children: bool = False)
     record = records.get(head) or Record()
     own = tuple(record.get("artifacts", ()))
     below = tuple(
-        binding(f"{head}/{child}", records) for child in range(record.get("n", 0) if children else 0)
+        binding(f"{head}/{child}", records)
+        for child in range(record.get("n", 0) if children else 0)
     )
     if record.get("state") != "completed":
         return Binding(result=None, children=below, producer=head)

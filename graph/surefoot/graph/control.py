@@ -1,0 +1,39 @@
+"""What reaches a running task from outside: stop signals, commands, a lost lease."""
+
+from collections.abc import Callable
+from typing import Literal
+
+Stop = Literal["pause", "cancel", "now"]
+
+_STRENGTH: dict[Stop, int] = {"pause": 0, "now": 1, "cancel": 2}
+
+
+class TaskControl:
+    """The control of one task in this process (`ports.Control`); used in the loop's thread.
+
+    A stronger wish replaces a weaker one, never the reverse. `on_change` wakes the runner.
+    """
+
+    def __init__(self) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self._stop: Stop | None = None
+        self._lost = False
+
+    def stopping(self) -> Stop | None:
+        """What was asked for, None = go on."""
+        return self._stop
+
+    def lost(self) -> bool:
+        """True once the lease is known to be lost."""
+        return self._lost
+
+    def stop(self, how: Stop) -> None:
+        """Ask the task to stop: `pause` after the smallest unit, `now` at once, `cancel` for good."""
+        if self._stop is None or _STRENGTH[how] > _STRENGTH[self._stop]:
+            self._stop = how
+        self.on_change()
+
+    def lose(self) -> None:
+        """The lease is lost: stop at once, write nothing."""
+        self._lost = True
+        self.stop("now")

@@ -1,0 +1,62 @@
+"""Accepted outcomes: the record, the visible artifacts, the events."""
+
+from surefoot.graph.values import Outcome, Record, StoredValue
+from surefoot.nodes.context import TaskContext, Views
+from surefoot.nodes.expansion import writes_overlap
+
+
+async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: Views) -> Record:
+    """The record of a subtask whose attempt, list or children were found good.
+
+    What the attempt put becomes visible now, with the checkpoint that holds this record.
+    """
+    if outcome["action"] == "expand":
+        return await _expanded(outcome, old, context, seen)
+    record = _completed(outcome, old)
+    for ref in record.get("artifacts", ()):
+        context.journal.artifact(outcome["subtask"], outcome["attempt"], ref)
+    marks = {"marks": record["marks"]} if "marks" in record else {}
+    context.journal.event(
+        "SubtaskImproved" if outcome["action"] == "improve" else "SubtaskCompleted",
+        subtask=outcome["subtask"],
+        attempt=outcome["attempt"] or None,
+        phase=seen.index.phase_of(outcome["subtask"]),
+        **marks,
+    )
+    return record
+
+
+def _completed(outcome: Outcome, old: Record) -> Record:
+    result: StoredValue = outcome.get("result") or {"value": None}
+    record = Record(state="completed", started=outcome["started"], finished=outcome["ended"])
+    record["attempt"] = old.get("attempt", 0)
+    record["result"] = result
+    artifacts, marks = outcome.get("artifacts"), outcome.get("marks")
+    if artifacts:
+        record["artifacts"] = artifacts
+    if marks:
+        record["marks"] = marks
+    if outcome["action"] == "gather":
+        record["n"] = old.get("n", 0)
+        record["items"] = old.get("items") or {"value": []}
+        record["started"] = old.get("started", outcome["started"])
+    else:
+        record["ended"] = old.get("ended", 0) + 1
+    if old.get("rung") and outcome["action"] != "improve":
+        record["rung"] = old.get("rung", 0)
+        record["reason"] = old.get("reason", "")
+    return record
+
+
+async def _expanded(outcome: Outcome, old: Record, context: TaskContext, seen: Views) -> Record:
+    id = outcome["subtask"]
+    items: StoredValue = outcome.get("result") or {"value": []}
+    n = outcome.get("n", 0)
+    record = Record(**old)
+    record["n"] = n
+    record["items"] = items
+    record["started"] = outcome["started"]
+    if await writes_overlap(seen.index.each(id), items, n, context.store):
+        record["serial"] = True
+    context.journal.event("SubtaskExpanded", subtask=id, n=n)
+    return record

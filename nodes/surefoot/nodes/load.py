@@ -1,0 +1,199 @@
+"""load: the first node of every go. Makes a fresh task's state, or takes an old one up again.
+
+Whatever was running in another life of this task is a cut attempt: it keeps its number, counts
+nowhere, and the ledger is asked about its effect before anything is done again. A consistency
+report comes first: when the world is not what the state says, the task waits.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from surefoot.graph.errors import UsageError
+from surefoot.graph.index import PlanIndex, container_of
+from surefoot.graph.plain import digest
+from surefoot.graph.state import GRAPH_VERSION, TaskState
+from surefoot.graph.values import JsonObject, Outcome, Question, Record
+from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
+from surefoot.nodes.questions import close_questions
+
+LIMIT_CODES = ("budget_exhausted", "deadline", "too_many_failures")
+RECHECKED = (*LIMIT_CODES, "stuck", "milestone_failed", "acceptance_failed")
+"""Endings that are worked out anew when a task goes on; others stand until a person steps in."""
+
+
+async def load(state: TaskState, context: TaskContext) -> dict[str, Any]:
+    """Start or take up a task.
+
+    Raises:
+        UsageError: the thread was written by another graph version, or holds another task.
+    """
+    context.forget()
+    context.over = False
+    if "goal" not in state:
+        return _fresh(state, context)
+    return await _again(state, context)
+
+
+def after_load(state: TaskState) -> Literal["planner", "dispatcher", "reflector", "human", "end"]:
+    """The way from load: by what the state already holds."""
+    if state.get("status") in ("completed", "cancelled"):
+        return "end"
+    if any(q["kind"] == "inconsistent_state" for q in state.get("questions") or ()):
+        return "human"
+    if state.get("finished"):
+        return "reflector"
+    return "dispatcher" if state.get("plan") else "planner"
+
+
+def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
+    task = state.get("task")
+    if not task:
+        raise UsageError(
+            "schema", 'the first input of a task is {"task": <task file as a mapping>}'
+        )
+    context.journal.event("TaskStarted", name=task.get("name"))
+    context.journal.task(status="running", graph_version=GRAPH_VERSION)
+    return {
+        "graph_version": GRAPH_VERSION,
+        "spec_digest": digest(task),
+        "goal": task["goal"],
+        "planning": {"rounds": 0, "faults": []},
+        "orders": [],
+        "finished": [],
+        "questions": [],
+        "ending": None,
+        "status": "running",
+    }
+
+
+async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
+    _refuse_foreign(state)
+    if state.get("status") in ("completed", "cancelled"):
+        context.over = True
+        return {"finished": state.get("finished") or []}
+    records = state.get("records") or {}
+    index = PlanIndex(state.get("plan") or {"subtasks": []})
+    reopened = close_questions(state.get("questions") or (), records, index, context)
+    changed = cut_records({**records, **reopened}, state.get("finished") or [], context)
+    changed = {**reopened, **changed}
+    ending = state.get("ending")
+    if ending is not None and ending["code"] in RECHECKED:
+        ending = None
+    questions = await consistency(state, context)
+    update: dict[str, Any] = {
+        "records": changed,
+        "orders": [],
+        "questions": questions,
+        "ending": ending,
+        "status": "waiting" if questions else "running",
+    }
+    _journal(state, update, context)
+    return update
+
+
+def _refuse_foreign(state: TaskState) -> None:
+    if state.get("graph_version") != GRAPH_VERSION:
+        raise UsageError(
+            "graph_version",
+            f"this task was written by graph version {state.get('graph_version')}, this program "
+            f"runs version {GRAPH_VERSION}: finish it with the program that began it",
+        )
+    task = state.get("task") or {}
+    if task.get("plan") and digest(task) != state.get("spec_digest"):
+        raise UsageError("id_taken", "this thread holds another task: choose another id")
+
+
+def cut_records(
+    records: Mapping[str, Record], finished: list[Outcome], context: TaskContext
+) -> dict[str, Record]:
+    """The records of attempts that another life began and nobody ended: pending, marked as cut.
+
+    Their steps are counted as made: what is unknown counts as the reservation.
+    """
+    known = {id for id, _ in context.runner.known()} | {o["subtask"] for o in finished}
+    changed: dict[str, Record] = {}
+    for id, record in records.items():
+        if record.get("state") != "running" or id in known:
+            continue
+        if "n" in record and container_of(id) is None:
+            continue
+        again = Record(**record)
+        again["state"] = "pending"
+        if again.get("attempt"):
+            again["cut"] = True
+            context.usage["steps"] += 1
+            context.journal.event(
+                "AttemptCut",
+                subtask=id,
+                attempt=again.get("attempt"),
+                strategy="rerun the subtask",
+                reason="it was running when its worker stopped; its effect is asked for first",
+            )
+        changed[id] = again
+    return changed
+
+
+async def consistency(state: TaskState, context: TaskContext) -> list[Question]:
+    """The consistency report: what of inputs, tools and artifacts is not as the state says."""
+    faults = [*_changed_digests(context), *await _missing_blobs(state, context)]
+    if not faults:
+        return []
+    shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
+    return [
+        Question(
+            id=f"inconsistent-{int(context.clock() * 1000)}",
+            subtask=None,
+            kind="inconsistent_state",
+            text=(
+                f"The world is not what the task's state says: {shown}. Put it back as it was, "
+                f"then `surefoot resume {context.task_id}` checks again."
+            ),
+        )
+    ]
+
+
+def _changed_digests(context: TaskContext) -> list[str]:
+    faults: list[str] = []
+    for kind in context.expected:
+        before: JsonObject = context.expected[kind] or {}
+        now: JsonObject = context.manifest.get(kind) or {}
+        for name, value in before.items():
+            if name not in now:
+                faults.append(f"{kind} {name} is missing")
+            elif now[name] != value:
+                faults.append(f"{kind} {name} has changed")
+    return faults
+
+
+async def _missing_blobs(state: TaskState, context: TaskContext) -> list[str]:
+    wanted: dict[str, str] = {}
+    for id, record in (state.get("records") or {}).items():
+        for ref in record.get("artifacts", ()):
+            wanted[ref["sha256"]] = f"artifact {id}/{ref['name']}"
+        result = record.get("result") or {}
+        if "sha256" in result:
+            wanted[result["sha256"]] = f"result of {id}"
+    return [
+        f"{what} is missing" for sha, what in wanted.items() if not await context.store.exists(sha)
+    ]
+
+
+def _journal(state: TaskState, update: dict[str, Any], context: TaskContext) -> None:
+    merged: Any = {
+        **state,
+        **update,
+        "records": {**(state.get("records") or {}), **update["records"]},
+    }
+    seen = views(merged, context)
+    context.forget()
+    for id, record in update["records"].items():
+        journal_record(context, seen, id, record)
+    for question in update["questions"]:
+        context.journal.question(
+            question["id"], subtask=None, kind=question["kind"], text=question["text"], open=True
+        )
+        context.journal.event("QuestionAsked", question=question["id"], reason=question["text"])
+    context.journal.event(
+        "TaskResumed", strategy="resume at the step", reason="go on from the last checkpoint"
+    )
+    journal_task(context, seen, status=update["status"], failure=None, stopping=False)
