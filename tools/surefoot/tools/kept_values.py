@@ -1,0 +1,67 @@
+"""Keeping a result: inline where it is small, else as a blob; a long one is an artifact as well.
+
+The value is cleaned JSON already (`surefoot.graph.plain`). Reading back is in `bindings`.
+"""
+
+from dataclasses import dataclass
+
+from surefoot.graph.plain import compact_json, fits_inline
+from surefoot.graph.ports import ArtifactStore
+from surefoot.graph.values import (
+    ARTIFACT_BYTES,
+    MAX_RESULT_BYTES,
+    ArtifactRef,
+    Failure,
+    Json,
+    StoredValue,
+)
+
+RESULT_ARTIFACT = "_result.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptResult:
+    """A stored result: where it is, the artifacts put with it, notes on its cleaning."""
+
+    stored: StoredValue
+    artifacts: tuple[ArtifactRef, ...] = ()
+    marks: tuple[str, ...] = ()
+
+    def all_artifacts(self) -> list[ArtifactRef]:
+        """The artifacts put, and the result itself where it is long enough to be one."""
+        own = result_artifact(self.stored)
+        return [*self.artifacts] if own is None else [*self.artifacts, own]
+
+
+async def keep_value(store: ArtifactStore, value: Json) -> StoredValue:
+    """Store a cleaned JSON value; durable when this returns."""
+    text = compact_json(value)
+    if fits_inline(value, text):
+        return {"value": value}
+    return await keep_text(store, text.encode())
+
+
+async def keep_text(store: ArtifactStore, content: bytes) -> StoredValue:
+    """Store the compact JSON text of a value as a blob."""
+    return {"sha256": await store.put_bytes(content), "size": len(content)}
+
+
+def result_artifact(stored: StoredValue) -> ArtifactRef | None:
+    """A result above `ARTIFACT_BYTES` as the artifact `_result.json`; it is the same blob."""
+    sha256, size = stored.get("sha256"), stored.get("size", 0)
+    if sha256 is None or size <= ARTIFACT_BYTES:
+        return None
+    return {
+        "name": RESULT_ARTIFACT,
+        "sha256": sha256,
+        "size": size,
+        "media_type": "application/json",
+    }
+
+
+def too_large(size: int) -> Failure | None:
+    """The failure of a result of `size` bytes that is too large to keep, or None."""
+    if size <= MAX_RESULT_BYTES:
+        return None
+    message = f"the result has {size} bytes of JSON; at most {MAX_RESULT_BYTES} are kept"
+    return {"kind": "result_too_large", "message": message, "retryable": False}

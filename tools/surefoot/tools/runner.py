@@ -1,0 +1,348 @@
+"""`LocalRunner`: the subtasks in flight in this process, behind the `Runner` protocol.
+
+It works and never decides: order in, outcome out. An outcome is kept until the nodes say that it
+is durable, so a superstep that is lost loses nothing. Retries, backoff and rungs are the nodes'.
+"""
+
+import asyncio
+import contextvars
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from surefoot.graph.attempts import effect_of
+from surefoot.graph.checks import Check
+from surefoot.graph.errors import DatabaseUnavailable, LeaseLost
+from surefoot.graph.ports import (
+    ArtifactStore,
+    Binding,
+    Clock,
+    Ledger,
+    SubtaskAgent,
+    ToolHost,
+    WorkOrder,
+)
+from surefoot.graph.shapes import is_array, is_object
+from surefoot.graph.task import Prohibition
+from surefoot.graph.values import Action, ArtifactRef, Json, JsonObject, Outcome, StoredValue
+from surefoot.tools.attempt import Attempts, Surroundings
+from surefoot.tools.bindings import ValueCache
+from surefoot.tools.containers import Containers
+from surefoot.tools.effect_calls import EffectCalls, OnStep
+from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
+from surefoot.tools.prohibitions import Prohibitions
+from surefoot.tools.stopping import Cut, Stop
+from surefoot.tools.verification import Evidence, Verifier
+
+log = logging.getLogger(__name__)
+
+CLOSE_GRACE_S = 10.0
+"""How long `close` lets what was stopped write its last row."""
+
+Key = tuple[str, int, Action]
+
+
+@dataclass(slots=True)
+class Flight:
+    """An order that has started."""
+
+    order: WorkOrder
+    slot: bool
+    stop: Stop = field(default_factory=Stop)
+    task: "asyncio.Task[None] | None" = None
+
+
+class LocalRunner:
+    """Runs a task's orders as asyncio tasks, at most `slots` attempts at a time.
+
+    Args:
+        task_id: the task.
+        slots: attempts at a time; containers take none.
+        host: runs the tools. It stays the caller's: `close` does not close it.
+        ledger: the effect ledger.
+        store: where results and artifacts lie.
+        workspace: where commands run and relative paths start.
+        task_dir: the task file's folder.
+        task_folder: read-only copies of artifacts go below it (`artifacts/SUBTASK/NAME`).
+        inputs: the goal's inputs, with paths made absolute.
+        prohibitions: the goal's; the typed ones are enforced at every call.
+        clock: POSIX seconds.
+        on_step: told (subtask, attempt, step state, tool) around every call.
+        agent: the subtask graph, for `agent` work.
+
+    Raises:
+        ReferenceMissing: a prohibition names an input that does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        task_id: str,
+        slots: int,
+        host: ToolHost,
+        ledger: Ledger,
+        store: ArtifactStore,
+        workspace: Path,
+        task_dir: Path,
+        task_folder: Path,
+        inputs: JsonObject,
+        prohibitions: Sequence[Prohibition],
+        clock: Clock,
+        on_step: OnStep | None = None,
+        agent: SubtaskAgent | None = None,
+    ) -> None:
+        self._slots, self._host, self._clock, self._agent = slots, host, clock, agent
+        values = ValueCache(store)
+        around = Surroundings(
+            task_id=task_id,
+            inputs=inputs,
+            workspace=workspace,
+            task_dir=task_dir,
+            artifacts_folder=task_folder / "artifacts",
+            readable=declared_paths(inputs),
+            clock=clock,
+        )
+        self._verifier = Verifier(
+            host=host,
+            store=store,
+            values=values,
+            task_id=task_id,
+            workspace=workspace,
+            task_dir=task_dir,
+            copies=task_folder / "checked",
+            readable=around.readable,
+            inputs=inputs,
+        )
+        self._attempts = Attempts(
+            around,
+            host=host,
+            store=store,
+            values=values,
+            calls=EffectCalls(host=host, ledger=ledger, store=store, on_step=on_step),
+            verifier=self._verifier,
+            prohibitions=Prohibitions(prohibitions, inputs=inputs, workspace=workspace),
+        )
+        self._containers = Containers(
+            attempts=self._attempts,
+            verifier=self._verifier,
+            store=store,
+            values=values,
+            clock=clock,
+        )
+        self._waiting: deque[WorkOrder] = deque()
+        self._flights: dict[Key, Flight] = {}
+        self._finished: dict[Key, Outcome] = {}
+        self._taken = 0
+        self._held = False
+        self._closed = False
+        self._fatal: LeaseLost | DatabaseUnavailable | None = None
+        self._woken = asyncio.Event()
+
+    # --- orders in ---------------------------------------------------------------------------
+
+    async def submit(self, orders: Sequence[WorkOrder]) -> None:
+        """See `Runner.submit`."""
+        self._held = False
+        waiting = {_key(order) for order in self._waiting}
+        for order in orders:
+            key = _key(order)
+            if key in waiting or key in self._flights or key in self._finished or self._closed:
+                continue
+            if order.takes_slot:
+                self._waiting.append(order)
+                waiting.add(key)
+            else:
+                self._start(order)
+        self._fill()
+
+    def recall(self) -> list[tuple[str, int]]:
+        """See `Runner.recall`."""
+        taken_back = [(order.subtask, order.attempt) for order in self._waiting]
+        self._waiting.clear()
+        return taken_back
+
+    def _fill(self) -> None:
+        while self._waiting and self._taken < self._slots and not self._held:
+            self._start(self._waiting.popleft())
+
+    def _start(self, order: WorkOrder) -> None:
+        flight = Flight(order, slot=order.takes_slot)
+        self._taken += flight.slot
+        self._flights[_key(order)] = flight
+        loop = asyncio.get_running_loop()
+        # An empty context: a node's own (LangGraph's run, its callbacks) ends with its superstep.
+        flight.task = loop.create_task(self._fly(flight), context=contextvars.Context())
+
+    # --- in flight ---------------------------------------------------------------------------
+
+    async def _fly(self, flight: Flight) -> None:
+        outcome: Outcome | None = None
+        try:
+            outcome = await self._perform(flight)
+        except (LeaseLost, DatabaseUnavailable) as fatal:
+            # Without the ledger nothing is known of this order: it becomes a crashed attempt.
+            self._fatal = self._fatal or fatal
+        finally:
+            self._land(flight, outcome)
+
+    async def _perform(self, flight: Flight) -> Outcome:
+        order, started = flight.order, self._clock()
+        try:
+            if order.action in ("expand", "gather"):
+                return await self._containers.run(order, flight.stop)
+            if order.work.kind == "tool":
+                return await self._attempts.run(order, flight.stop)
+            return await self._run_agent(order, flight.stop)
+        except Cut:
+            return stopped(order, started, self._clock())
+        except (LeaseLost, DatabaseUnavailable):
+            raise
+        except Exception as bug:  # ours: it must neither kill the pool nor pass for a result
+            log.exception("attempt %s of %s ended unexpectedly", order.attempt, order.subtask)
+            failure = AttemptFailed("internal", f"{type(bug).__name__}: {bug}")
+            return not_accepted(order, started, self._clock(), failure)
+
+    async def _run_agent(self, order: WorkOrder, stop: Stop) -> Outcome:
+        if self._agent is None:
+            why = f"{order.work.kind} work needs a model, and none is configured"
+            failure = AttemptFailed("missing_model", why, retryable=False)
+            now = self._clock()
+            outcome = not_accepted(order, now, now, failure)
+            outcome["calls"] = 0
+            return outcome
+        return await stop.guard(self._agent(order))
+
+    def _land(self, flight: Flight, outcome: Outcome | None) -> None:
+        key = _key(flight.order)
+        del self._flights[key]
+        self._taken -= flight.slot
+        if outcome is not None:
+            self._finished[key] = outcome
+        if outcome is None or not outcome["ok"]:
+            self._held = True
+        self._woken.set()
+        self._fill()
+
+    # --- outcomes out ------------------------------------------------------------------------
+
+    async def wait(self, *, until: float | None = None) -> None:
+        """See `Runner.wait`; returns at once while outcomes are unacknowledged.
+
+        Raises:
+            LeaseLost, DatabaseUnavailable: an order met it; nothing new was started since.
+        """
+        if not self._finished and self._fatal is None:
+            await self._sleep(until)
+        self._woken.clear()
+        if self._fatal is not None:
+            fatal, self._fatal = self._fatal, None
+            raise fatal
+
+    async def _sleep(self, until: float | None) -> None:
+        if until is None:
+            await self._woken.wait()
+            return
+        timer = asyncio.get_running_loop().call_later(
+            max(0.0, until - self._clock()), self._woken.set
+        )
+        try:
+            await self._woken.wait()
+        finally:
+            timer.cancel()
+
+    def wake(self) -> None:
+        """See `Runner.wake`."""
+        self._woken.set()
+
+    def finished(self) -> list[Outcome]:
+        """See `Runner.finished`."""
+        return list(self._finished.values())
+
+    def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
+        """See `Runner.acknowledge`."""
+        for outcome in outcomes:
+            self._finished.pop((outcome["subtask"], outcome["attempt"], outcome["action"]), None)
+
+    def known(self) -> set[tuple[str, int]]:
+        """See `Runner.known`."""
+        waiting = {(order.subtask, order.attempt) for order in self._waiting}
+        return waiting.union(key[:2] for key in (*self._flights, *self._finished))
+
+    def load(self) -> tuple[int, int]:
+        """See `Runner.load`."""
+        return self._taken, len(self._waiting)
+
+    # --- stopping ----------------------------------------------------------------------------
+
+    async def cut(self, *, only_safe: bool = False) -> None:
+        """See `Runner.cut`. Returns when what was stopped has ended."""
+        flights = [f for f in self._flights.values() if not only_safe or self._is_safe(f.order)]
+        for flight in flights:
+            flight.stop.request()
+        if flights:
+            await self._host.cut([flight.order.subtask for flight in flights])
+            await asyncio.wait([flight.task for flight in flights if flight.task is not None])
+
+    def _is_safe(self, order: WorkOrder) -> bool:
+        """Whether making it again is harmless."""
+        if order.action in ("expand", "gather"):
+            return True
+        spec = self._host.specs.get(order.work.tool or "")
+        return spec is not None and effect_of(spec, order.work) in ("read", "idempotent")
+
+    async def close(self) -> None:
+        """See `Runner.close`. The tool host is left to its owner."""
+        self._closed = True
+        self._waiting.clear()
+        try:
+            async with asyncio.timeout(CLOSE_GRACE_S):
+                await self.cut()
+        except TimeoutError:
+            log.warning("%d attempts did not stop in time and are cancelled", len(self._flights))
+        tasks = [f.task for f in self._flights.values() if f.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- milestones and acceptance -----------------------------------------------------------
+
+    async def verify(
+        self,
+        checks: Sequence[Check],
+        bindings: Mapping[str, Binding],
+        *,
+        result: StoredValue | None = None,
+        artifacts: Mapping[str, Sequence[ArtifactRef]] | None = None,
+    ) -> list[JsonObject]:
+        """See `Runner.verify`."""
+        known = artifacts or {}
+        evidence = Evidence(
+            scope=self._attempts.look_ups(bindings),
+            result=result,
+            artifacts=known.get,
+            names=tuple(known),
+            fresh=True,
+        )
+        return await self._verifier.evaluate(checks, evidence)
+
+
+def declared_paths(inputs: JsonObject) -> tuple[Path, ...]:
+    """The paths among the goal's inputs: text that starts with `/`, also inside lists, mappings."""
+    found: list[Path] = []
+    stack: list[Json] = [inputs]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, str):
+            if top.startswith("/"):
+                found.append(Path(top))
+        elif is_object(top):
+            stack.extend(top.values())
+        elif is_array(top):
+            stack.extend(top)
+    return tuple(found)
+
+
+def _key(order: WorkOrder) -> Key:
+    return order.subtask, order.attempt, order.action

@@ -1,0 +1,52 @@
+"""Stopping one attempt from outside without losing what its call has done.
+
+A call in a child is ended by the tool host; waiting and checking are ended here. What must not be
+torn (storing a result, writing the ledger) is simply not guarded.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Cut(Exception):
+    """The attempt was stopped by us; nothing of it counts."""
+
+
+class Stop:
+    """One attempt's stop sign. All methods are called in the loop's thread."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._guarded: asyncio.Task[object] | None = None
+
+    def request(self) -> None:
+        """Stop: end what is guarded now, and let nothing guarded begin."""
+        if self.requested:
+            return
+        self.requested = True
+        if self._guarded is not None:
+            self._guarded.cancel()
+
+    async def guard(self, awaitable: Awaitable[T]) -> T:
+        """Await something that may be torn at any moment.
+
+        Raises:
+            Cut: a stop was requested before or while it was awaited.
+        """
+        task = asyncio.current_task()
+        if self.requested:
+            if asyncio.iscoroutine(awaitable):
+                awaitable.close()
+            raise Cut
+        self._guarded = task
+        try:
+            return await awaitable
+        except asyncio.CancelledError:
+            if not self.requested or task is None or task.uncancel() > 0:
+                raise  # somebody else cancelled the whole attempt
+            raise Cut from None
+        finally:
+            self._guarded = None

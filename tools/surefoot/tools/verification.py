@@ -1,0 +1,332 @@
+"""Program checks: what must hold, asked on the evidence itself (contract §1, Checks).
+
+Programs decide first; `judge` and `person` checks are only listed as undecided here. A failed check
+is a value, never an exception.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from surefoot.graph.checks import (
+    PROGRAM_CHECKS,
+    ArtifactCheck,
+    Check,
+    CommandCheck,
+    FileCheck,
+    JudgeCheck,
+    PersonCheck,
+    PythonCheck,
+    ResultCheck,
+)
+from surefoot.graph.errors import PermanentError, ReferenceMissing, ToolUnavailable
+from surefoot.graph.plain import clean_text, compact_json
+from surefoot.graph.ports import ArtifactStore, ToolCall, ToolHost
+from surefoot.graph.references import dig, find_references, split_path
+from surefoot.graph.shapes import is_array, is_object
+from surefoot.graph.values import ArtifactRef, Json, JsonObject, StoredValue
+from surefoot.tools.bindings import Scope, ValueCache
+from surefoot.tools.content_checks import (
+    IN_CHILD,
+    is_cheap_pattern,
+    is_cheap_schema,
+    pattern_fault,
+    same_json,
+    schema_fault,
+)
+from surefoot.tools.stopping import Cut
+
+COMMAND_TIMEOUT_S = 120.0
+CONTENT_TIMEOUT_S = 60.0
+"""A pattern or schema that has not answered by then does not hold."""
+
+WHY_CHARS = 1000
+
+Why = tuple[bool, str]
+"""Whether a check holds, and why or why not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What checks are asked about.
+
+    Attributes:
+        scope: resolves `${...}` in the checks.
+        result: the result as stored; None = there is none.
+        skipping: positions in the result's list that stand for skipped children, left out.
+        artifacts: the versions that an artifact's name means; each must hold; None = unknown.
+        names: the artifact names that `python` checks are shown.
+        subtask: whose attempt is checked, '' at milestones and acceptance.
+        fresh: also look whether the content is still there and intact.
+    """
+
+    scope: Scope
+    result: StoredValue | None
+    artifacts: Callable[[str], Sequence[ArtifactRef] | None]
+    names: tuple[str, ...] = ()
+    skipping: frozenset[int] = frozenset()
+    subtask: str = ""
+    attempt: int = 0
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verifier:
+    """Evaluates program checks for one task.
+
+    Attributes:
+        readable: declared inputs, which `file` checks may look at besides the workspace.
+        copies: where artifacts are laid out for `python` checks.
+        inputs: the goal's inputs, shown to `python` checks.
+    """
+
+    host: ToolHost
+    store: ArtifactStore
+    values: ValueCache
+    task_id: str
+    workspace: Path
+    task_dir: Path
+    copies: Path
+    readable: tuple[Path, ...]
+    inputs: JsonObject
+
+    async def evaluate(self, checks: Sequence[Check], evidence: Evidence) -> list[JsonObject]:
+        """One `{type, id, ok, why, ...}` per check, in their order; never raises for a failed one.
+
+        Programs are asked first; `judge` and `person` checks come back as not ok, undecided.
+        """
+        order = sorted(range(len(checks)), key=lambda n: _RANK.get(checks[n].type, 0))
+        found = {n: await self._one(checks[n], evidence) for n in order}
+        return [found[n] for n in range(len(checks))]
+
+    async def _one(self, check: Check, evidence: Evidence) -> JsonObject:
+        try:
+            plain = check.model_dump(exclude_unset=True)
+            if find_references(plain):
+                check = type(check).model_validate(await evidence.scope.resolve(plain))
+            ok, why = await self._holds(check, evidence)
+        except (ReferenceMissing, PermanentError) as missing:
+            ok, why = False, str(missing)
+        except ValueError as wrong:  # a resolved value that does not fit the check's own field
+            ok, why = False, f"the check cannot be used: {wrong}"
+        return {**_facts(check), "ok": ok, "why": clean_text(why)[:WHY_CHARS]}
+
+    async def _holds(self, check: Check, evidence: Evidence) -> Why:
+        match check:
+            case ResultCheck():
+                return await self._result(check, evidence)
+            case ArtifactCheck():
+                return await self._artifact(check, evidence)
+            case FileCheck():
+                return await asyncio.to_thread(self._file, check)
+            case CommandCheck():
+                return await self._command(check, evidence)
+            case PythonCheck():
+                return await self._python(check, evidence)
+            case JudgeCheck():
+                return False, "no model is there to judge it"
+            case PersonCheck():
+                return False, "a person must answer it"
+            case _:
+                assert_never(check)
+
+    # --- result ------------------------------------------------------------------------------
+
+    async def _result(self, check: ResultCheck, evidence: Evidence) -> Why:
+        if evidence.result is None:
+            return False, "there is no result"
+        whole = await self._value(evidence)
+        value = dig(whole, split_path(check.path), reference=f"result.{check.path}")
+        stated = check.model_fields_set
+        if "equals" in stated and not same_json(value, check.equals):
+            return False, f"it is {_shown(value)}, not {_shown(check.equals)}"
+        if check.min_items is not None:
+            if not is_array(value):
+                return False, f"it is no list but {_shown(value)}"
+            if len(value) < check.min_items:
+                return False, f"it has {len(value)} items, fewer than {check.min_items}"
+        if check.json_schema is not None:
+            fault = await self._schema_fault(check.json_schema, value, None)
+            if fault is not None:
+                return False, fault
+        if value is None and not {"equals", "min_items", "json_schema"} & stated:
+            return False, "it is null"
+        return True, f"it is {_shown(value)}"
+
+    async def _value(self, evidence: Evidence) -> Json:
+        value = await self.values.load(evidence.result or {})
+        if evidence.skipping and is_array(value):
+            return [one for n, one in enumerate(value) if n not in evidence.skipping]
+        return value
+
+    # --- artifacts ---------------------------------------------------------------------------
+
+    async def _artifact(self, check: ArtifactCheck, evidence: Evidence) -> Why:
+        refs = evidence.artifacts(check.name)
+        if refs is None:
+            return False, f"there is no artifact {check.name!r}"
+        if not refs:
+            return True, "no child is left that must have it"
+        why = ""
+        for n, ref in enumerate(refs):
+            ok, why = await self._version(check, ref, fresh=evidence.fresh)
+            if not ok:
+                return False, why if len(refs) == 1 else f"number {n} of {len(refs)}: {why}"
+        return True, why if len(refs) == 1 else f"all {len(refs)} hold; the last: {why}"
+
+    async def _version(self, check: ArtifactCheck, ref: ArtifactRef, *, fresh: bool) -> Why:
+        if check.min_bytes is not None and ref["size"] < check.min_bytes:
+            return False, f"it has {ref['size']} bytes, fewer than {check.min_bytes}"
+        about_text = check.contains is not None or check.regex is not None
+        if about_text or check.json_schema is not None or fresh:
+            content = await self.store.get_bytes(ref["sha256"])
+            fault = await self._content_fault(check, content)
+            if fault is not None:
+                return False, fault
+        return True, f"{ref['size']} bytes, sha256 {ref['sha256'][:12]}"
+
+    async def _content_fault(self, check: ArtifactCheck, content: bytes) -> str | None:
+        if check.contains is not None and check.contains.encode() not in content:
+            return f"it does not contain {_shown(check.contains)}"
+        if check.regex is not None:
+            fault = await self._pattern_fault(check.regex, content.decode(errors="replace"))
+            if fault is not None:
+                return fault
+        if check.json_schema is None:
+            return None
+        try:
+            text = content.decode("utf-8-sig")
+            value = await asyncio.to_thread(json.loads, text)
+        except (ValueError, RecursionError) as wrong:
+            return f"it is not JSON: {wrong}"
+        return await self._schema_fault(check.json_schema, value, text)
+
+    async def _pattern_fault(self, pattern: str, text: str) -> str | None:
+        if is_cheap_pattern(pattern, len(text)):
+            return pattern_fault(pattern, text)
+        return await self._ask_child({"pattern": pattern, "text": text})
+
+    async def _schema_fault(
+        self, schema: JsonObject | bool, value: Json, text: str | None
+    ) -> str | None:
+        text = compact_json(value) if text is None else text
+        if is_cheap_schema(schema, len(text)):
+            return schema_fault(schema, value)
+        return await self._ask_child({"json_schema": schema, "text": text})
+
+    async def _ask_child(self, context: JsonObject) -> str | None:
+        answer = await self._ask_host(IN_CHILD, context, timeout_s=CONTENT_TIMEOUT_S)
+        return None if answer is True else str(answer)
+
+    # --- files -------------------------------------------------------------------------------
+
+    def _file(self, check: FileCheck) -> Why:
+        path = (self.workspace / check.path).resolve()
+        roots = [root.resolve() for root in (self.workspace, *self.readable)]
+        if not any(path == root or root in path.parents for root in roots):
+            return False, f"{check.path} is neither in the workspace nor a declared input"
+        if path.exists() is not check.exists:
+            return False, f"{path} {'does not exist' if check.exists else 'exists'}"
+        if check.contains is None or not check.exists:
+            return True, f"{path} {'exists' if check.exists else 'does not exist'}"
+        try:
+            found = check.contains.encode() in path.read_bytes()
+        except OSError as unreadable:
+            return False, f"{path} cannot be read: {unreadable}"
+        return (
+            found,
+            f"{path} {'contains' if found else 'does not contain'} {_shown(check.contains)}",
+        )
+
+    # --- commands and functions --------------------------------------------------------------
+
+    async def _command(self, check: CommandCheck, evidence: Evidence) -> Why:
+        reply = await self.host.call(
+            ToolCall(
+                tool="run_command",
+                args={"command": check.run},
+                subtask=evidence.subtask,
+                attempt=evidence.attempt,
+                failed_attempts=0,
+                idempotency_key="",
+                timeout_s=check.timeout_seconds or COMMAND_TIMEOUT_S,
+                writes=None,
+                readable=self.readable,
+            )
+        )
+        if reply.status == "cut":
+            raise Cut
+        if reply.status != "ok" or not is_object(reply.value):
+            return False, f"{reply.status}: {reply.message}"
+        code = reply.value.get("exit_code")
+        tail = "\n".join(str(reply.value.get(k) or "")[-300:] for k in ("stdout", "stderr")).strip()
+        return code == 0, f"exit code {code}" + (f": {tail}" if tail and code != 0 else "")
+
+    async def _python(self, check: PythonCheck, evidence: Evidence) -> Why:
+        context: JsonObject = {
+            "task_id": self.task_id,
+            "subtask_id": evidence.subtask,
+            "attempt": evidence.attempt,
+            "workspace": str(self.workspace),
+            "task_dir": str(self.task_dir),
+            "inputs": self.inputs,
+            "result": None if evidence.result is None else await self._value(evidence),
+            "artifacts": await self._copies(evidence),
+        }
+        answer = await self._ask_host(check.call, context, timeout_s=COMMAND_TIMEOUT_S)
+        if answer is True:
+            return True, f"{check.call} says it holds"
+        return False, f"{check.call} says no" if answer is False else str(answer)
+
+    async def _ask_host(self, call: str, context: JsonObject, *, timeout_s: float) -> bool | str:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self.host.check(call, context)
+        except TimeoutError:
+            return f"no answer within {timeout_s:g} s"
+        except ToolUnavailable as gone:
+            return str(gone)
+
+    async def _copies(self, evidence: Evidence) -> JsonObject:
+        """Paths of the artifacts by name (of several children: lists), for a function to open."""
+        paths: JsonObject = {}
+        for name in evidence.names:
+            refs = evidence.artifacts(name) or ()
+            folder = self.copies / (evidence.subtask or "_")
+            found = [
+                str(await self.store.materialise(ref, folder / str(n) if n else folder))
+                for n, ref in enumerate(refs)
+            ]
+            paths[name] = found[0] if len(found) == 1 else found
+        return paths
+
+
+def failed(checks: Sequence[JsonObject]) -> str | None:
+    """What did not hold, one phrase per check; None when all program checks do."""
+    why = [
+        f"{one['id'] or one['type']}: {one['why']}"
+        for one in checks
+        if one["type"] in PROGRAM_CHECKS and not one["ok"]
+    ]
+    return "; ".join(why) or None
+
+
+_RANK = {"judge": 1, "person": 2}
+
+
+def _facts(check: Check) -> JsonObject:
+    """What a check is about: its type and id, and the name, path or call it looks at."""
+    facts: JsonObject = {"type": check.type, "id": check.id}
+    for key in ("name", "path", "run", "call", "rubric", "question", "sample"):
+        value = getattr(check, key, None)
+        if value is not None:
+            facts[key] = value
+    return facts
+
+
+def _shown(value: Json) -> str:
+    text = compact_json(value)
+    return text if len(text) <= 120 else f"{text[:120]}... ({len(text)} characters)"
