@@ -63,14 +63,21 @@ class ToolCall:
     """Workspace globs the call may change; None = anywhere in the workspace."""
     readable: tuple[Path, ...]
     """Declared inputs (and materialised artifacts): readable, never writable."""
+    denied_hosts: tuple[str, ...] = ()
+    """Typed prohibitions: globs of hosts that may not be contacted."""
+    denied_paths: tuple[tuple[str, Path], ...] = ()
+    """Typed prohibitions: (`read` or `write`, path); nothing at or below it may be touched so."""
+    artifacts: Mapping[str, ArtifactRef] = field(default_factory=dict[str, ArtifactRef])
+    """What `artifacts.get` and `read_artifact` see: `SUBTASK/NAME` -> its newest good version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReply:
     """What came of a call.
 
-    `status`: `ok` (see `value`, cleaned JSON) · `not_done` (raised NotDone: surely nothing
-    happened) · `error` (raised) · `timeout` · `crashed` (its process died) · `cut` (stopped by us)
+    `status`: `ok` (see `value`, cleaned JSON) · `not_done` (surely nothing happened: it raised
+    NotDone, or never began, and `kind` says why: bad_arguments, prohibited, missing_resource,
+    tool_unavailable) · `error` (raised) · `timeout` · `crashed` (its process died) · `cut` (stopped by us)
     · `bad_result` (`kind` says which: not_json, result_too_large).
     """
 
