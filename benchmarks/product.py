@@ -23,9 +23,7 @@ async def run(task: dict[str, Any], settings: Settings, *, task_id: str | None =
     engine = await Engine.open(settings)
     try:
         spec = {"task": task, "task_dir": str(Path(__file__).parent)}
-        created = await engine.create(
-            spec=spec, task_id=task_id, workspace=None, concurrency=task["concurrency"]
-        )
+        created = await engine.create(spec, task_id=task_id, concurrency=task["concurrency"])
         begun = time.perf_counter()
         await engine.run(created.id)
         return time.perf_counter() - begun

@@ -30,7 +30,7 @@ async def engine(file: str, task_id: str) -> None:
     print(json.dumps(marks), flush=True)
     if task := _taken(file):
         spec = {"task": json.loads(task), "task_dir": "."}
-        await engine.create(spec=spec, task_id=task_id, workspace=None, concurrency=8)
+        await engine.create(spec, task_id=task_id, concurrency=8)
     await engine.run(task_id)
     await engine.close()
 

@@ -4,6 +4,7 @@ The server of SUREFOOT_DATABASE_URL if that is set, else the embedded one under 
 Both sides of a ratio are measured on the same server, in the same run.
 """
 
+import asyncio
 import os
 import tempfile
 import uuid
@@ -25,11 +26,11 @@ async def server() -> AsyncGenerator[str]:
         yield url
         return
     with temporary_home() as home:
-        embedded = await EmbeddedServer.start(home)
+        embedded = EmbeddedServer(home)
         try:
-            yield embedded.url
+            yield await asyncio.to_thread(embedded.acquire)
         finally:
-            await embedded.stop()
+            await asyncio.to_thread(embedded.release)
 
 
 @asynccontextmanager
