@@ -1,0 +1,179 @@
+"""Creating a task: its tools are described, its file validated, its row written once."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from langchain_core.tools import BaseTool
+
+from surefoot.checkpointing.tasks import insert_task
+from surefoot.graph.errors import UsageError
+from surefoot.graph.manifest import input_digests, tool_digests
+from surefoot.graph.opening import Shared
+from surefoot.graph.plain import digest
+from surefoot.graph.plan import ID_PATTERN
+from surefoot.graph.ports import ToolSpec
+from surefoot.graph.settings import Settings
+from surefoot.graph.task_file import LoadedFile
+from surefoot.graph.validation import Fault, LocalWorld, Report, validate_task
+from surefoot.graph.values import JsonObject
+from surefoot.tools.host import describe_tools
+
+UNSUPPORTED = ("agent", "group")
+"""Kinds that a plan may name and that this version cannot run."""
+
+
+class InvalidTask(UsageError):
+    """The task file has faults; nothing was created. `report` has all of them."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        first = report.faults[0].message
+        more = f" (and {len(report.faults) - 1} more faults)" if len(report.faults) > 1 else ""
+        super().__init__(report.faults[0].code, first + more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """A task that exists now. `created` False: it was there already, with the same content."""
+
+    id: str
+    created: bool
+    report: Report
+
+
+async def validate_file(
+    loaded: LoadedFile,
+    settings: Settings,
+    *,
+    extra_tools: Sequence[str] = (),
+    model: str | None = None,
+) -> Report:
+    """Validate a task file: its tools are imported in a process of their own, nothing is called.
+
+    Touches no database and no network.
+    """
+    mapping = with_overrides(loaded.mapping, extra_tools=extra_tools, model=model)
+    report, _ = await _validated(mapping, loaded.task_dir, settings.model, ())
+    return report
+
+
+def with_overrides(
+    mapping: JsonObject, *, extra_tools: Sequence[str] = (), model: str | None = None
+) -> JsonObject:
+    """The task file with the command line's tools added and its model in place of the file's."""
+    changed = dict(mapping)
+    if extra_tools:
+        changed["tools"] = [*(mapping.get("tools") or ()), *extra_tools]
+    if model is not None:
+        changed["model"] = model
+    return changed
+
+
+async def create_task(
+    spec: JsonObject,
+    shared: Shared,
+    *,
+    task_id: str | None = None,
+    workspace: Path | None = None,
+    concurrency: int | None = None,
+    objects: Sequence[BaseTool] = (),
+) -> Created:
+    """Validate and store a task (see `Engine.create`)."""
+    mapping, task_dir = cast("JsonObject", spec["task"]), Path(spec.get("task_dir") or ".")
+    report, specs = await _validated(mapping, task_dir, shared.settings.model, objects)
+    if report.task is None:
+        raise InvalidTask(report)
+    _refuse_unsupported(mapping)
+    id = _checked_id(task_id) if task_id else _new_id(report.task.name)
+    inputs = await asyncio.to_thread(input_digests, report.task.goal.inputs)
+    row, created = await insert_task(
+        shared.database,
+        id,
+        name=report.task.name,
+        spec={"task": mapping, "task_dir": str(task_dir), "validated": True},
+        spec_digest=digest(mapping),
+        workspace=str((workspace or shared.settings.workspace(id)).absolute()),
+        concurrency=concurrency or report.task.concurrency,
+        inputs_manifest=inputs,
+        tools_digest=tool_digests(specs),
+    )
+    if not created:
+        _refuse_different(id, row, digest(mapping), inputs, tool_digests(specs))
+    return Created(id=id, created=created, report=report)
+
+
+async def _validated(
+    mapping: JsonObject, task_dir: Path, model: str | None, objects: Sequence[BaseTool]
+) -> tuple[Report, Mapping[str, ToolSpec]]:
+    listed = mapping.get("tools")
+    modules = (
+        [m for m in cast("list[object]", listed) if isinstance(m, str)]
+        if isinstance(listed, list)
+        else []
+    )
+    specs, faults = await describe_tools(modules, objects, task_dir=task_dir)
+    report = await asyncio.to_thread(
+        validate_task,
+        mapping,
+        tools=specs,
+        tool_faults=[Fault("bad_tools_module", fault) for fault in faults],
+        models=[model] if model else [],
+        world=LocalWorld(),
+    )
+    return report, specs
+
+
+def _refuse_unsupported(mapping: JsonObject) -> None:
+    plan = mapping.get("plan")
+    if not plan:
+        raise UsageError(
+            "missing_model", "the task file has no plan: this version runs plans that are given"
+        )
+    found = [f"{id} ({kind})" for id, kind in _kinds(plan) if kind in UNSUPPORTED]
+    if found:
+        raise UsageError(
+            "unsupported_kind",
+            f"this version runs tool and foreach subtasks; not yet: {', '.join(found[:5])}",
+        )
+
+
+def _kinds(plan: JsonObject) -> Iterable[tuple[str, str]]:
+    for subtask in plan["subtasks"]:
+        yield subtask["id"], subtask["kind"]
+        for work in (subtask.get("each"), *(subtask.get("on_failure") or ())):
+            if isinstance(work, dict):
+                yield subtask["id"], cast("JsonObject", work)["kind"]
+
+
+def _checked_id(id: str) -> str:
+    if len(id) > 200 or not re.match(ID_PATTERN, id):
+        raise UsageError(
+            "bad_id",
+            f"{id!r} is no task id: letters, digits, - and _, beginning with one of the first two",
+        )
+    return id
+
+
+def _new_id(name: str) -> str:
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:40] or "task"
+    return f"{slug}-{secrets.token_hex(3)}"
+
+
+def _refuse_different(
+    id: str, row: Mapping[str, object], spec: str, inputs: JsonObject, tools: JsonObject
+) -> None:
+    same = {"file": row["spec_digest"] == spec}
+    same["inputs"] = (row["inputs_manifest"] or {}) == inputs
+    same["tools"] = (row["tools_digest"] or {}) == tools
+    different = [what for what, equal in same.items() if not equal]
+    if different:
+        raise UsageError(
+            "id_taken",
+            f"task {id!r} exists with a different {' and '.join(different)}: nothing was changed; "
+            f"choose another id, or `surefoot resume {id}` to go on with the stored one",
+        )

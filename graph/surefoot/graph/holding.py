@@ -1,0 +1,180 @@
+"""Holding tasks: the lease, the commands that arrive for it, and everything opened under it.
+
+What the engine and a host app's graph have in common. One per process and event loop.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from langchain_core.tools import BaseTool
+
+from surefoot.checkpointing.artifacts import ObjectArtifacts
+from surefoot.checkpointing.database import Database
+from surefoot.checkpointing.journal import TaskJournal
+from surefoot.checkpointing.keeper import LeaseKeeper
+from surefoot.checkpointing.lease import Lease
+from surefoot.checkpointing.ledger import PostgresLedger
+from surefoot.checkpointing.saver import TaskSaver
+from surefoot.checkpointing.tasks import apply_commands, task_row, update_task
+from surefoot.graph.control import Stop, TaskControl
+from surefoot.graph.errors import LeaseHeld, UsageError
+from surefoot.graph.opening import OpenTask, Shared, Stored, open_task
+from surefoot.graph.ports import Command
+from surefoot.graph.settings import Settings
+
+
+@dataclass(slots=True)
+class _Running:
+    """A task that this process holds or is about to hold."""
+
+    control: TaskControl
+    lease: Lease | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A task under our lease, opened."""
+
+    stored: Stored
+    opened: OpenTask
+    journal: TaskJournal
+    saver: TaskSaver
+
+
+class Holder:
+    """Holds tasks in this process. Use as an async context manager, or `open` and `close`."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        self.database = database
+        self._running: dict[str, _Running] = {}
+        self._loop = asyncio.get_running_loop()
+        self.leases = LeaseKeeper(database, on_command=self._on_command, on_lost=self._on_lost)
+        self.ledger = PostgresLedger(database, self._lease_of)
+        self.shared = Shared(
+            settings=settings,
+            database=database,
+            ledger=self.ledger,
+            store=ObjectArtifacts(settings.artifacts_url),
+        )
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Self:
+        """Open the database (an embedded one is started) and migrate it.
+
+        Raises:
+            UsageError: the database cannot be reached, or the home folder cannot be written.
+        """
+        database = await Database.open(settings)
+        try:
+            return cls(settings, database)
+        except BaseException:
+            await database.close()
+            raise
+
+    async def close(self) -> None:
+        """Let go of everything: no thread, connection or (if we were the last) server is left."""
+        await self.ledger.close()
+        await self.leases.close()
+        await self.database.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def row(self, task_id: str) -> dict[str, Any]:
+        """The task's row.
+
+        Raises:
+            UsageError: there is no such task.
+        """
+        row = await task_row(self.database, task_id)
+        if row is None:
+            raise UsageError(
+                "unknown_task", f"there is no task {task_id!r}: `surefoot list` shows them"
+            )
+        return row
+
+    @asynccontextmanager
+    async def hold(
+        self,
+        task_id: str,
+        objects: Sequence[BaseTool] = (),
+        *,
+        raise_limits: Mapping[str, float | None] | None = None,
+    ) -> AsyncGenerator[Held]:
+        """Take a task's lease and open it; everything is closed and given back at the end.
+
+        Raises:
+            UsageError: there is no such task.
+            LeaseHeld: a live worker (or this process) holds it.
+        """
+        if task_id in self._running:
+            raise LeaseHeld(task_id, "this process")
+        running = self._running[task_id] = _Running(TaskControl())
+        async with AsyncExitStack() as stack:
+            stack.callback(self._running.pop, task_id)
+            lease = running.lease = await self.leases.acquire(task_id)
+            stack.push_async_callback(self.leases.release, lease)
+            stack.push_async_callback(apply_commands, self.database, lease)
+            yield await self._open(task_id, lease, running.control, objects, raise_limits, stack)
+
+    async def _open(
+        self,
+        task_id: str,
+        lease: Lease,
+        control: TaskControl,
+        objects: Sequence[BaseTool],
+        raise_limits: Mapping[str, float | None] | None,
+        stack: AsyncExitStack,
+    ) -> Held:
+        row = await self.row(task_id)
+        if raise_limits:
+            raised = {**(row["spec"].get("raised") or {}), **raise_limits}
+            row["spec"] = {**row["spec"], "raised": raised}
+            await update_task(self.database, lease, spec=row["spec"])
+        stored = Stored.from_row(row)
+        journal = TaskJournal(task_id)
+        saver = TaskSaver(self.database, lease, journal)
+        stack.push_async_callback(saver.close)
+        opened = await open_task(
+            stored, self.shared, journal=journal, control=control, objects=objects
+        )
+        stack.push_async_callback(opened.close)
+        await self.leases.set_children(lease, opened.host.child_pids())
+        return Held(stored=stored, opened=opened, journal=journal, saver=saver)
+
+    def stop(self, task_id: str, how: Stop) -> None:
+        """Ask a task of this process to stop (from any thread): `pause`, `now` or `cancel`."""
+        self._loop.call_soon_threadsafe(self._stop, task_id, how)
+
+    def _stop(self, task_id: str, how: Stop) -> None:
+        running = self._running.get(task_id)
+        if running is not None:
+            running.control.stop(how)
+
+    def _lease_of(self, task_id: str) -> Lease:
+        running = self._running.get(task_id)
+        if running is None or running.lease is None:
+            raise UsageError("not_held", f"this process does not hold task {task_id!r}")
+        return running.lease
+
+    def _on_command(self, task_id: str, command: Command) -> None:
+        if command.name == "cancel":
+            self._stop(task_id, "cancel")
+
+    def _on_lost(self, task_id: str) -> None:
+        running = self._running.get(task_id)
+        if running is not None:
+            running.control.lose()

@@ -1,0 +1,197 @@
+"""One task, opened to be run: its tool host, runner, journal and context, composed and closed.
+
+The only place where execution (`tools`) and storage (`checkpointing`) are put together.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from langchain_core.tools import BaseTool
+
+from surefoot.checkpointing.database import Database
+from surefoot.checkpointing.journal import TaskJournal
+from surefoot.graph.control import TaskControl
+from surefoot.graph.manifest import declared_inputs, manifest
+from surefoot.graph.ports import ArtifactStore, Ledger
+from surefoot.graph.settings import Settings
+from surefoot.graph.task import Goal
+from surefoot.graph.values import Json, JsonObject, Usage
+from surefoot.nodes.context import TaskContext
+from surefoot.tools.host import ChildToolHost
+from surefoot.tools.runner import LocalRunner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all tasks of a process share."""
+
+    settings: Settings
+    database: Database
+    ledger: Ledger
+    store: ArtifactStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A task's row as far as running it needs it."""
+
+    id: str
+    spec: JsonObject
+    workspace: Path
+    concurrency: int
+    usage: Usage
+    expected: JsonObject
+    milestones_failed: int
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Json]) -> "Stored":
+        """Parse the row of `tasks`."""
+        return cls(
+            id=row["id"],
+            spec=row["spec"],
+            workspace=Path(row["workspace"]),
+            concurrency=row["concurrency"],
+            usage=Usage(
+                steps=row["steps"],
+                tokens=row["tokens"],
+                cost_usd=row["cost_usd"],
+                seconds=row["seconds"],
+                failures=row["failures"],
+            ),
+            expected={
+                "input": row["inputs_manifest"] or {},
+                "tools module": row["tools_digest"] or {},
+            },
+            milestones_failed=(row["milestones"] or {}).get("failed", 0),
+        )
+
+    @property
+    def task(self) -> JsonObject:
+        """The task file as a mapping."""
+        return self.spec["task"]
+
+    @property
+    def task_dir(self) -> Path:
+        """The task file's folder."""
+        return Path(self.spec.get("task_dir") or ".")
+
+    @property
+    def inputs(self) -> JsonObject:
+        """The goal's inputs."""
+        return self.task["goal"].get("inputs") or {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTask:
+    """A task with everything that runs it. `close` leaves no child process and no pending call."""
+
+    context: TaskContext
+    control: TaskControl
+    host: ChildToolHost
+    runner: LocalRunner
+
+    async def close(self) -> None:
+        """End the runner, then the tool processes."""
+        await self.runner.close()
+        await self.host.close()
+
+
+async def start_host(
+    stored: Stored,
+    shared: Shared,
+    objects: Sequence[BaseTool],
+    on_log: Callable[[str, int, str], None],
+) -> ChildToolHost:
+    """Start the tool processes of a task."""
+    await asyncio.to_thread(stored.workspace.mkdir, parents=True, exist_ok=True)
+    return await ChildToolHost.start(
+        stored.task.get("tools") or [],
+        objects,
+        task_id=stored.id,
+        workspace=stored.workspace,
+        task_dir=stored.task_dir,
+        store=shared.store,
+        slots=stored.concurrency,
+        staging=shared.settings.task_folder(stored.id) / "staging",
+        on_log=on_log,
+        inputs=list(declared_inputs(stored.inputs).values()),
+    )
+
+
+async def open_task(
+    stored: Stored,
+    shared: Shared,
+    *,
+    journal: TaskJournal,
+    control: TaskControl,
+    objects: Sequence[BaseTool] = (),
+) -> OpenTask:
+    """Compose a task's context: tool host, runner, digests of what it depends on."""
+
+    def on_log(subtask: str, attempt: int, text: str) -> None:
+        journal.event("Log", subtask=subtask, attempt=attempt, text=text)
+
+    host = await start_host(stored, shared, objects, on_log)
+    try:
+        found = await asyncio.to_thread(manifest, stored.inputs, host.specs)
+        runner = _runner(stored, shared, host, journal)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            await host.close()
+        raise
+    control.on_change = runner.wake
+    context = TaskContext(
+        task_id=stored.id,
+        runner=runner,
+        journal=journal,
+        control=control,
+        store=shared.store,
+        specs=host.specs,
+        slots=stored.concurrency,
+        usage=stored.usage,
+        raised=stored.spec.get("raised") or {},
+        manifest=found,
+        expected=stored.expected,
+        seconds_before=stored.usage["seconds"],
+        milestones_failed=stored.milestones_failed,
+        validated=bool(stored.spec.get("validated")),
+    )
+    return OpenTask(context=context, control=control, host=host, runner=runner)
+
+
+def _runner(
+    stored: Stored, shared: Shared, host: ChildToolHost, journal: TaskJournal
+) -> LocalRunner:
+    goal = Goal.model_validate(stored.task["goal"])
+    return LocalRunner(
+        task_id=stored.id,
+        slots=stored.concurrency,
+        host=host,
+        ledger=shared.ledger,
+        store=shared.store,
+        workspace=stored.workspace,
+        task_dir=stored.task_dir,
+        task_folder=shared.settings.task_folder(stored.id),
+        inputs=stored.inputs,
+        prohibitions=goal.prohibitions,
+        on_step=_step_writer(journal),
+    )
+
+
+def _step_writer(journal: TaskJournal) -> Callable[[str, int, str, str], None]:
+    """Rows that say what runs now: written when the runner really starts it, not when ordered."""
+
+    def on_step(subtask: str, attempt: int, step_state: str, tool: str) -> None:
+        now = time.time()
+        columns: dict[str, Any] = {"step": 1, "step_state": step_state, "tool": tool, "since": now}
+        if step_state == "calling":
+            columns |= {"state": "running", "attempt": attempt, "started_at": now}
+            journal.event("SubtaskStarted", subtask=subtask, attempt=attempt, tool=tool)
+        journal.subtask(subtask, **columns)
+
+    return on_step

@@ -1,0 +1,157 @@
+"""The engine: creates tasks, runs them to an end, cancels them.
+
+The command line, the client and (later) the service stand on it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.tools import BaseTool
+
+from surefoot.checkpointing.journal import TaskJournal
+from surefoot.checkpointing.outbox import Fence
+from surefoot.checkpointing.tasks import await_command, record_command
+from surefoot.graph.build import build_task_graph
+from surefoot.graph.creation import Created, InvalidTask, create_task, validate_file
+from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, UsageError
+from surefoot.graph.holding import Held, Holder
+from surefoot.graph.opening import Stored
+from surefoot.graph.state import TaskInput
+from surefoot.graph.values import JsonObject
+
+__all__ = ["Created", "Engine", "InvalidTask", "validate_file"]
+
+GONE_FOR_S = 300.0
+"""A run gives up (and can be resumed) when the database is unreachable for this long."""
+
+FINISHED = ("completed", "cancelled")
+
+
+class Engine(Holder):
+    """Creates, runs and cancels tasks in this process."""
+
+    async def create(
+        self,
+        spec: JsonObject,
+        *,
+        task_id: str | None = None,
+        workspace: Path | None = None,
+        concurrency: int | None = None,
+        objects: Sequence[BaseTool] = (),
+    ) -> Created:
+        """Validate a task and store it; the same content under the same id is taken as it is.
+
+        Args:
+            spec: `{"task": <task file as a mapping>, "task_dir": <its folder>}`.
+            task_id: absent means a new one from the task's name.
+            workspace: absent means the default under the home folder.
+            concurrency: absent means the task file's.
+            objects: tools passed as objects, beside the file's modules.
+
+        Raises:
+            InvalidTask: the task file has faults (all of them are in its report).
+            UsageError: the id is taken by another content.
+        """
+        return await create_task(
+            spec,
+            self.shared,
+            task_id=task_id,
+            workspace=workspace,
+            concurrency=concurrency,
+            objects=objects,
+        )
+
+    async def run(
+        self,
+        task_id: str,
+        *,
+        raise_limits: Mapping[str, float | None] | None = None,
+        objects: Sequence[BaseTool] = (),
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
+        """Run or resume a task until it is completed, failed, cancelled, paused or waiting.
+
+        How it ended is in its row. A finished task, or a failed one without a raised limit, is
+        left as it is.
+
+        Raises:
+            UsageError: there is no such task.
+            LeaseHeld: a live worker holds it.
+            LeaseLost: another worker took it over meanwhile.
+            DatabaseUnavailable: the database was gone for five minutes.
+        """
+        row = await self.row(task_id)
+        if row["status"] in FINISHED or (row["status"] == "failed" and not raise_limits):
+            return
+        async with self.hold(task_id, objects, raise_limits=raise_limits) as held:
+            if on_ready:
+                on_ready()
+            await self._drive(held)
+
+    async def cancel(self, task_id: str, *, wait: bool = True, by: str = "person") -> None:
+        """Cancel a task: through its holder, or under the lease when nobody holds it.
+
+        Args:
+            task_id: of the task.
+            wait: until nothing of it runs any more.
+            by: who asked, for the history.
+
+        Raises:
+            UsageError: there is no such task, or it is completed or failed.
+        """
+        row = await self.row(task_id)
+        if row["status"] == "cancelled":
+            return
+        if row["status"] in ("completed", "failed"):
+            raise UsageError(
+                "wrong_state", f"task {task_id!r} is {row['status']}: there is nothing to cancel"
+            )
+        try:
+            lease = await self.leases.acquire(task_id)
+        except LeaseHeld:
+            command = await record_command(self.database, task_id, "cancel", {}, by)
+            if wait:
+                await await_command(self.database, command)
+            return
+        try:
+            journal = TaskJournal(task_id)
+            journal.bind(Fence(self.database, lease))
+            journal.task(status="cancelled", stopping=False)
+            journal.event("TaskCancelled", by=by)
+            await journal.flush()
+        finally:
+            await self.leases.release(lease)
+
+    async def _drive(self, held: Held) -> None:
+        """Run the graph to its end; across lost connections within the process."""
+        graph = build_task_graph(context=held.opened.context).compile(checkpointer=held.saver)
+        config: Any = {"configurable": {"thread_id": held.stored.id}}
+        given: TaskInput | None = await _first_input(held, config)
+        while True:
+            try:
+                async for _ in graph.astream(
+                    given, config, stream_mode="custom", durability="sync"
+                ):
+                    pass
+                await held.journal.flush()
+                return
+            except DatabaseUnavailable:
+                await self.database.wait_until_back(GONE_FOR_S)
+                given = await self._take_up(held, config)
+
+    async def _take_up(self, held: Held, config: Any) -> TaskInput | None:
+        """After a lost connection: forget what a lost superstep queued, go on from what is saved."""
+        held.saver.discard()
+        held.opened.context.forget()
+        row = await self.row(held.stored.id)
+        held.opened.context.usage = Stored.from_row(row).usage
+        saved = await held.saver.aget_tuple(config)
+        return None if saved else await _first_input(held, config)
+
+
+async def _first_input(held: Held, config: Any) -> TaskInput:
+    """The task itself for a new thread; a bare `go` for one that has begun."""
+    if await held.saver.aget_tuple(config) is None:
+        return {"task": held.stored.task, "task_dir": str(held.stored.task_dir)}
+    return {"go": 1}
