@@ -1,0 +1,1 @@
+"""Storage: database, saver, lease, ledger, artifacts, and the tables readers look at."""

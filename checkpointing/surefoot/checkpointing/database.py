@@ -1,0 +1,297 @@
+"""The door to PostgreSQL: an embedded server or any other by URL, migrated and pooled.
+
+Connections here are in autocommit mode, prepare every statement and return dict rows in UTC.
+No message of this module holds a password.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Self, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from surefoot.checkpointing.embedded import EmbeddedServer
+from surefoot.checkpointing.migrate import migrate
+from surefoot.checkpointing.server_folders import make_home
+from surefoot.graph.errors import DatabaseUnavailable, UsageError
+from surefoot.graph.settings import Settings
+
+T = TypeVar("T")
+CONNECT_SECONDS = 10
+POOL_WAIT_SECONDS = 30.0
+BACKOFF_CAP_S = 5.0
+HOT_SETTINGS = (
+    # The few hot statements run for hours on tables that were empty when they were planned: keep
+    # one plan, and never one that reads a whole table.
+    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off "
+    "-c enable_hashjoin=off -c enable_mergejoin=off"
+)
+OLDEST_SERVER = 130000
+
+Pool = AsyncConnectionPool[AsyncConnection[DictRow]]
+
+
+class Database:
+    """One process's access to the database: made with `open`, used in the loop it was made in."""
+
+    def __init__(self, url: str, *, pool_size: int, server: EmbeddedServer | None) -> None:
+        self.url = url
+        self.server = server
+        self.pool_size = pool_size
+        self._kept = 0
+        self.pool: Pool = AsyncConnectionPool(
+            conninfo(url),
+            kwargs=_options(),
+            connection_class=AsyncConnection[DictRow],
+            min_size=1,
+            max_size=pool_size,
+            timeout=POOL_WAIT_SECONDS,
+            check=AsyncConnectionPool[AsyncConnection[DictRow]].check_connection,
+            open=False,
+            name="surefoot",
+        )
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Self:
+        """Reach the database of these settings, start the embedded one if needed, and migrate.
+
+        Raises:
+            UsageError: `database_unreachable`, `database_url`, `database_newer`,
+                `home_not_writable` and the embedded server's own; one line each.
+        """
+        server = None
+        await asyncio.to_thread(make_home, settings.home)
+        if settings.database_url is None:
+            server = EmbeddedServer(settings.home)
+            url = await asyncio.to_thread(server.acquire)
+        else:
+            url = settings.database_url
+        try:
+            await _prepare(url)
+            database = cls(url, pool_size=settings.pool_size, server=server)
+            await database.pool.open()
+        except BaseException:
+            if server is not None:
+                await asyncio.to_thread(server.release)
+            raise
+        return database
+
+    async def close(self) -> None:
+        """Close the pool; the last user of an embedded server stops it."""
+        await self.pool.close()
+        if self.server is not None:
+            await asyncio.to_thread(self.server.release)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def connect(self, *, hot: bool = False) -> AsyncConnection[DictRow]:
+        """A connection of the caller's own; the caller closes it.
+
+        Args:
+            hot: for the saver's and ledger's statements: plans are kept and use indexes only.
+
+        Raises:
+            DatabaseUnavailable: no connection now.
+        """
+        try:
+            return await AsyncConnection[DictRow].connect(
+                conninfo(self.url, HOT_SETTINGS if hot else ""), **_options()
+            )
+        except psycopg.OperationalError as exc:
+            raise self.unavailable(exc) from exc
+
+    def connect_sync(self) -> Connection[DictRow]:
+        """The same for threads. A dead embedded server is started again first.
+
+        Raises:
+            DatabaseUnavailable: no connection now.
+        """
+        try:
+            if self.server is not None:
+                self.server.ensure_running()
+            return Connection[DictRow].connect(conninfo(self.url), **_options())
+        except (psycopg.OperationalError, UsageError) as exc:
+            raise self.unavailable(exc) from exc
+
+    @asynccontextmanager
+    async def borrowed(self) -> AsyncGenerator[AsyncConnection[DictRow]]:
+        """A checked connection of the pool; a lost connection becomes `DatabaseUnavailable`."""
+        try:
+            async with self.pool.connection() as connection:
+                yield connection
+        except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
+            raise self.unavailable(exc) from exc
+
+    async def wait_until_back(self, deadline_s: float) -> None:
+        """Return as soon as the database answers; an embedded server that died is started again.
+
+        Args:
+            deadline_s: give up after so many seconds.
+
+        Raises:
+            DatabaseUnavailable: it did not come back in time.
+        """
+        deadline = time.monotonic() + deadline_s
+        pause = 0.1
+        while True:
+            try:
+                await self._ask()
+                return
+            except (psycopg.OperationalError, DatabaseUnavailable, UsageError) as exc:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise self.unavailable(exc) from exc
+                await asyncio.sleep(min(pause, left))
+                pause = min(pause * 2, BACKOFF_CAP_S)
+
+    async def _ask(self) -> None:
+        if self.server is not None:
+            await asyncio.to_thread(self.server.ensure_running)
+        async with await self.connect() as connection:
+            await connection.execute("select 1")
+
+    def may_keep(self) -> bool:
+        """Count one more kept connection, if fewer than half the pool's size are kept."""
+        if self._kept >= max(1, self.pool_size // 2):
+            return False
+        self._kept += 1
+        return True
+
+    def keep_no_longer(self) -> None:
+        """One kept connection was given up."""
+        self._kept -= 1
+
+    def unavailable(self, exc: BaseException) -> DatabaseUnavailable:
+        """The transient error for a lost or refused connection, in one line without a password."""
+        return DatabaseUnavailable(f"PostgreSQL does not answer: {describe(exc, self.url)}")
+
+
+class KeptConnection:
+    """One connection for the hot statements of one task, or the pool when too many are kept.
+
+    A statement whose connection died is repeated once on a new one; it learns that it may have
+    been committed already.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._connection: AsyncConnection[DictRow] | None = None
+        self._keeps: bool | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self, statement: Callable[[AsyncConnection[DictRow], bool], Awaitable[T]]) -> T:
+        """Run `statement(connection, again)`; `again` is True on the repeat.
+
+        Raises:
+            DatabaseUnavailable: the connection was lost, and the repeat failed as well.
+        """
+        async with self._lock:
+            try:
+                return await self._once(statement, again=False)
+            except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseUnavailable):
+                await self._drop()
+            try:
+                return await self._once(statement, again=True)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
+                await self._drop()
+                raise self.database.unavailable(exc) from exc
+
+    async def close(self) -> None:
+        """Close the connection; the next `run` would open another one."""
+        async with self._lock:
+            await self._drop()
+            if self._keeps:
+                self.database.keep_no_longer()
+            self._keeps = None
+
+    async def _once(
+        self, statement: Callable[[AsyncConnection[DictRow], bool], Awaitable[T]], *, again: bool
+    ) -> T:
+        if self._keeps is None:
+            self._keeps = self.database.may_keep()
+        if not self._keeps:
+            async with self.database.borrowed() as connection:
+                return await statement(connection, again)
+        if self._connection is None or self._connection.closed:
+            self._connection = await self.database.connect(hot=True)
+        return await statement(self._connection, again)
+
+    async def _drop(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+
+def conninfo(url: str, options: str = "") -> str:
+    """The connection string of a URL with our session settings added to its own.
+
+    Raises:
+        UsageError: `database_url`: it is not one. The text does not repeat it: it may be a secret.
+    """
+    try:
+        parsed = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise UsageError(
+            "database_url",
+            "SUREFOOT_DATABASE_URL is not a PostgreSQL address: write "
+            "postgresql://USER:PASSWORD@HOST:5432/DATABASE (special characters percent-encoded)",
+        ) from None
+    own = f"{parsed.pop('options', None) or ''} -c timezone=UTC {options}".strip()
+    parsed.setdefault("connect_timeout", CONNECT_SECONDS)
+    parsed.setdefault("application_name", "surefoot")
+    return make_conninfo("", options=own, **parsed)
+
+
+def describe(exc: BaseException, url: str) -> str:
+    """The first line of an error, with the URL's password blotted out."""
+    lines = str(exc).strip().splitlines()
+    text = lines[0].strip() if lines else type(exc).__name__
+    try:
+        password = conninfo_to_dict(url).get("password")
+    except psycopg.ProgrammingError:
+        return "the address cannot be read"
+    return text.replace(str(password), "***") if password else text
+
+
+def _options() -> dict[str, Any]:
+    return {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+
+
+async def _prepare(url: str) -> None:
+    try:
+        connection = await AsyncConnection[DictRow].connect(conninfo(url), **_options())
+        async with connection:
+            await _check_server(connection)
+            await migrate(connection)
+    except psycopg.errors.InsufficientPrivilege as exc:
+        raise UsageError(
+            "database_permission",
+            f"the database user may not make what Surefoot needs ({describe(exc, url)}): "
+            "grant it CREATE on the database",
+        ) from exc
+    except psycopg.OperationalError as exc:
+        raise UsageError(
+            "database_unreachable",
+            f"cannot reach PostgreSQL: {describe(exc, url)}; check the server and "
+            "SUREFOOT_DATABASE_URL, or unset it for an embedded one",
+        ) from exc
+
+
+async def _check_server(connection: AsyncConnection[DictRow]) -> None:
+    encoding = connection.info.parameter_status("server_encoding")
+    if connection.info.server_version < OLDEST_SERVER or encoding != "UTF8":
+        raise UsageError(
+            "database_unsuitable",
+            f"the database server is version {connection.info.server_version // 10000} with "
+            f"encoding {encoding}: Surefoot needs at least 13 and UTF8",
+        )

@@ -1,0 +1,1 @@
+"""Numbered SQL files, applied in order; a file that was released is never changed."""
