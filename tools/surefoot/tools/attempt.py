@@ -28,7 +28,7 @@ from surefoot.graph.ports import (
 )
 from surefoot.graph.shapes import is_array
 from surefoot.graph.values import ArtifactRef, Json, JsonObject, Outcome, StoredValue
-from surefoot.tools.bindings import Scope, ValueCache, newest
+from surefoot.tools.bindings import Scope, ValueCache, newest, visible_artifacts
 from surefoot.tools.content_checks import SchemaValidator, compile_schema, mismatches
 from surefoot.tools.effect_calls import CallEnd, CallRequest, EffectCalls
 from surefoot.tools.kept_values import KeptResult
@@ -94,7 +94,7 @@ class Attempts:
         try:
             scope = self.scope(order)
             end = await self._calls.make(await self._request(order, scope, stop))
-            kept = _kept(order, end)
+            kept = _kept(order, end, scope)
             checks = await self.accept(order, scope, kept, stop)
             outcome = accepted(order, started, self._around.clock(), kept)
             if checks:
@@ -157,6 +157,9 @@ class Attempts:
             timeout_s=order.timeout_s,
             writes=writes,
             readable=(*self._around.readable, self._around.artifacts_folder),
+            denied_hosts=self._prohibitions.denied_hosts,
+            denied_paths=self._prohibitions.denied_paths,
+            artifacts=visible_artifacts(order.bindings),
         )
         key = await self._key(spec, call, scope.resolve_meaning(work.args))
         return CallRequest(
@@ -280,12 +283,17 @@ def _globs(writes: Json) -> list[str]:
     return found
 
 
-def _kept(order: WorkOrder, end: CallEnd) -> KeptResult:
+def _kept(order: WorkOrder, end: CallEnd, scope: Scope) -> KeptResult:
     if end.question is not None:
         raise PersonNeeded(question(order, "unknown_effect", end.question))
     if end.failure is not None:
         why = end.failure
-        raise AttemptFailed(why["kind"], why["message"], retryable=why["retryable"])
+        raise AttemptFailed(
+            why["kind"],
+            why["message"],
+            retryable=why["retryable"],
+            null_reference=why["kind"] == "bad_arguments" and bool(scope.nulled),
+        )
     if end.kept is None:
         raise AssertionError("a call ends with a result, a failure or a question")
     return end.kept

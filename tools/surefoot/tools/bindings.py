@@ -202,6 +202,18 @@ def located(binding: Binding, reference: Reference) -> Located | list[Located | 
     raise ReferenceMissing(reference.text, f"{producer} has no artifact {name!r} (it has: {names})")
 
 
+def visible_artifacts(bindings: Mapping[str, Binding]) -> dict[str, ArtifactRef]:
+    """`SUBTASK/NAME` of everything bound, children included, with the newest version of each."""
+    found: dict[str, ArtifactRef] = {}
+    for id, binding in bindings.items():
+        producer = binding.producer or id
+        found |= {f"{producer}/{ref['name']}": ref for ref in binding.artifacts}
+        if binding.children:
+            below = {f"{producer}/{n}": child for n, child in enumerate(binding.children)}
+            found |= visible_artifacts(below)
+    return found
+
+
 def newest(artifacts: Sequence[ArtifactRef], name: str) -> ArtifactRef | None:
     """The last of the versions that have this name."""
     return next((ref for ref in reversed(artifacts) if ref["name"] == name), None)

@@ -15,8 +15,7 @@ from surefoot.graph.values import (
     Json,
     StoredValue,
 )
-
-RESULT_ARTIFACT = "_result.json"
+from surefoot.tools.context import RESULT_ARTIFACT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,10 @@ class Prohibitions:
             for p in prohibitions
             if isinstance(p, PathProhibition)
         ]
+        self.denied_hosts = tuple(self._hosts)
+        """For the tool host: what a call may not contact, redirects included."""
+        self.denied_paths = tuple((deny, real) for deny, _, real in self._paths)
+        """For the tool host: (`read` or `write`, path)."""
         self._any = bool(self._tools or self._hosts or self._paths)
 
     def broken_by(
