@@ -28,7 +28,7 @@ class TaskControl:
         return self._lost
 
     def stop(self, how: Stop) -> None:
-        """Ask the task to stop: `pause` after the smallest unit, `now` at once, `cancel` for good."""
+        """Ask for a stop: `pause` after the smallest unit, `now` at once, `cancel` for good."""
         if self._stop is None or _STRENGTH[how] > _STRENGTH[self._stop]:
             self._stop = how
         self.on_change()

@@ -41,7 +41,7 @@ class ReadySet:
         self.open = len(index.raw)
         self._to_expand: list[str] = []
         self._to_gather: list[str] = []
-        self.to_improve: list[str] = []
+        self._to_improve: dict[str, bool] = {}
         self.due: list[str] = []
         self.blocked: set[str] = set()
         self.failed: set[str] = set()
@@ -168,7 +168,7 @@ class ReadySet:
 
     def _note_improvement(self, id: str, record: Record) -> None:
         if record.get("rung") and wants_improvement(self.index.unit(id), record):
-            self.to_improve.append(id)
+            self._to_improve.setdefault(id, True)
 
     # --- questions -------------------------------------------------------------------------
 
@@ -198,6 +198,12 @@ class ReadySet:
         """The foreaches whose last child has ended; they leave the set."""
         taken, self._to_gather = self._to_gather, []
         return [id for id in dict.fromkeys(taken) if self.states.get(id) == "running"]
+
+    def take_improvements(self, count: int) -> list[str]:
+        """Up to `count` degraded subtasks that are owed one full try; each is handed out once."""
+        owed = [id for id, open in self._to_improve.items() if open][:count]
+        self._to_improve |= dict.fromkeys(owed, False)
+        return owed
 
     def next_due(self) -> float | None:
         """When the first delayed subtask may start again (POSIX seconds), None without any."""

@@ -141,7 +141,7 @@ class Engine(Holder):
                 given = await self._take_up(held, config)
 
     async def _take_up(self, held: Held, config: Any) -> TaskInput | None:
-        """After a lost connection: forget what a lost superstep queued, go on from what is saved."""
+        """After a lost connection: forget what was queued, go on from what is saved."""
         held.saver.discard()
         held.opened.context.forget()
         row = await self.row(held.stored.id)

@@ -166,12 +166,13 @@ async def _verify(
         if r.head in seen.index.raw
     }
     names = {check.name for check in checks if isinstance(check, ArtifactCheck)}
+    named = {name: artifacts_named(name, records, seen) for name in names}
     work = asyncio.ensure_future(
         context.runner.verify(
             checks,
             bindings,
             result=(result_of or {}).get("result"),
-            artifacts={name: artifacts_named(name, records, seen) for name in names},
+            artifacts={name: refs for name, refs in named.items() if refs is not None},
         )
     )
     return await _unless_stopped(work, context)
@@ -192,22 +193,30 @@ async def _unless_stopped(
     return work.result()
 
 
-def artifacts_named(name: str, records: Mapping[str, Record], seen: Views) -> list[ArtifactRef]:
-    """What an artifact name means: `SUBTASK/NAME`, or the bare name's declarer (each child's)."""
+def artifacts_named(
+    name: str, records: Mapping[str, Record], seen: Views
+) -> list[ArtifactRef] | None:
+    """What an artifact name means: `SUBTASK/NAME`, or the bare name's declarer.
+
+    Of a foreach it means every child's; an empty foreach has none, and that is no fault. None
+    where there is no such artifact.
+    """
     producer, slash, bare = name.rpartition("/")
-    if slash:
-        children = (records.get(producer) or {}).get("n", 0)
-        below = [_refs(records.get(f"{producer}/{child}"), bare) for child in range(children)]
-        return [*_refs(records.get(producer), bare), *(ref for refs in below for ref in refs)]
+    producers = [producer] if slash else [id for id in seen.index.raw if _declares(seen, id, bare)]
     found: list[ArtifactRef] = []
-    for id, raw in seen.index.raw.items():
-        if bare in _declared(raw):
-            found.extend(_refs(records.get(id), bare))
-        if bare in _declared(cast("JsonObject", raw.get("each") or {})):
-            n = (records.get(id) or {}).get("n", 0)
-            for child in range(n):
-                found.extend(_refs(records.get(f"{id}/{child}"), bare))
-    return found
+    empty = False
+    for id in producers:
+        record = records.get(id) or Record()
+        empty = empty or record.get("n") == 0
+        found.extend(_refs(record, bare))
+        for child in range(record.get("n", 0)):
+            found.extend(_refs(records.get(f"{id}/{child}"), bare))
+    return found if found or empty else None
+
+
+def _declares(seen: Views, id: str, name: str) -> bool:
+    raw = seen.index.raw[id]
+    return name in _declared(raw) or name in _declared(cast("JsonObject", raw.get("each") or {}))
 
 
 def _declared(raw: JsonObject) -> list[str]:

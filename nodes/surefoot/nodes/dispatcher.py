@@ -62,7 +62,7 @@ def _busy(context: TaskContext) -> bool:
 def _stop(
     state: TaskState, context: TaskContext, seen: Views, decided: Dispatch, stopping: str | None
 ) -> None:
-    """Nothing new starts; what runs ends (or the executor cuts it), then the task ends or pauses."""
+    """Nothing new starts; what runs ends (or is cut by the executor), then the task ends."""
     withdraw(state, context, seen, decided.records)
     if _busy(context):
         return
@@ -122,32 +122,42 @@ def stuck(seen: Views) -> TaskFailure:
 def _start(
     state: TaskState, context: TaskContext, seen: Views, decided: Dispatch, limits: EffectiveLimits
 ) -> None:
+    """Order what can start: lists and gathers at once, attempts up to slots and backlog."""
     for id in seen.ready.take_expansions():
         _order(state, context, seen, decided, id, "expand")
     for id in seen.ready.take_gathers():
+        if seen.ready.may_reach_milestone([id]):
+            withdraw(state, context, seen, decided.records)
         _order(state, context, seen, decided, id, "gather")
-    room = min(_room(state, context, seen), steps_left(limits, context.usage, context.reserved))
-    ids = seen.ready.take(room, context.clock())
-    for id in ids:
-        _order(state, context, seen, decided, id, "attempt")
-    if seen.ready.open == 0 and not ids:
-        for id in _improvable(seen, room):
-            _order(state, context, seen, decided, id, "improve")
+    running = {id for id, _ in context.runner.known()} | {o["subtask"] for o in decided.orders}
+    for action in ("attempt", "improve") if seen.ready.open == 0 else ("attempt",):
+        while _room(context, seen, running, len(decided.orders), limits):
+            ids = (
+                seen.ready.take(1, context.clock())
+                if action == "attempt"
+                else seen.ready.take_improvements(1)
+            )
+            if not ids:
+                break
+            _order(state, context, seen, decided, ids[0], action)
+            running.add(ids[0])
 
 
-def _room(state: TaskState, context: TaskContext, seen: Views) -> int:
-    """How many attempts may be ordered: free slots, and a backlog as long as that is harmless."""
+def _room(
+    context: TaskContext, seen: Views, running: set[str], ordered: int, limits: EffectiveLimits
+) -> bool:
+    """Whether one more attempt may be ordered: a free slot, or a place in a harmless backlog.
+
+    The backlog (as long as there are slots) lets a free slot never wait for a superstep. It is
+    harmful where it could start between the end of a subtask and the milestone that this reaches.
+    """
+    if steps_left(limits, context.usage, context.reserved) == 0:
+        return False
     taken, waiting = context.runner.load()
-    running = [id for id, _ in context.runner.known()]
-    free = context.slots - taken - waiting
-    if seen.ready.may_reach_milestone(running):
-        return max(0, free)
-    return max(0, free + context.slots)
-
-
-def _improvable(seen: Views, room: int) -> list[str]:
-    taken, seen.ready.to_improve = seen.ready.to_improve[:room], seen.ready.to_improve[room:]
-    return taken
+    in_use = taken + waiting + ordered
+    if in_use < context.slots:
+        return True
+    return in_use < 2 * context.slots and not seen.ready.may_reach_milestone(running)
 
 
 def _order(
