@@ -5,7 +5,6 @@ is a value, never an exception.
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,27 +21,18 @@ from surefoot.graph.checks import (
     PythonCheck,
     ResultCheck,
 )
-from surefoot.graph.errors import PermanentError, ReferenceMissing, ToolUnavailable
-from surefoot.graph.plain import clean_text, compact_json
+from surefoot.graph.errors import PermanentError, ReferenceMissing
+from surefoot.graph.plain import clean_text
 from surefoot.graph.ports import ArtifactStore, ToolCall, ToolHost
 from surefoot.graph.references import dig, find_references, split_path
 from surefoot.graph.shapes import is_array, is_object
 from surefoot.graph.values import ArtifactRef, Json, JsonObject, StoredValue
 from surefoot.tools.bindings import Scope, ValueCache
-from surefoot.tools.content_checks import (
-    IN_CHILD,
-    is_cheap_pattern,
-    is_cheap_schema,
-    pattern_fault,
-    same_json,
-    schema_fault,
-)
+from surefoot.tools.content_checks import same_json
+from surefoot.tools.contents import Contents, ask_host, shown
 from surefoot.tools.stopping import Cut
 
 COMMAND_TIMEOUT_S = 120.0
-CONTENT_TIMEOUT_S = 60.0
-"""A pattern or schema that has not answered by then does not hold."""
-
 WHY_CHARS = 1000
 
 Why = tuple[bool, str]
@@ -142,19 +132,19 @@ class Verifier:
         value = dig(whole, split_path(check.path), reference=f"result.{check.path}")
         stated = check.model_fields_set
         if "equals" in stated and not same_json(value, check.equals):
-            return False, f"it is {_shown(value)}, not {_shown(check.equals)}"
+            return False, f"it is {shown(value)}, not {shown(check.equals)}"
         if check.min_items is not None:
             if not is_array(value):
-                return False, f"it is no list but {_shown(value)}"
+                return False, f"it is no list but {shown(value)}"
             if len(value) < check.min_items:
                 return False, f"it has {len(value)} items, fewer than {check.min_items}"
         if check.json_schema is not None:
-            fault = await self._schema_fault(check.json_schema, value, None)
+            fault = await Contents(self.host).schema_fault(check.json_schema, value)
             if fault is not None:
                 return False, fault
         if value is None and not {"equals", "min_items", "json_schema"} & stated:
             return False, "it is null"
-        return True, f"it is {_shown(value)}"
+        return True, f"it is {shown(value)}"
 
     async def _value(self, evidence: Evidence) -> Json:
         value = await self.values.load(evidence.result or {})
@@ -183,43 +173,10 @@ class Verifier:
         about_text = check.contains is not None or check.regex is not None
         if about_text or check.json_schema is not None or fresh:
             content = await self.store.get_bytes(ref["sha256"])
-            fault = await self._content_fault(check, content)
+            fault = await Contents(self.host).fault(check, content)
             if fault is not None:
                 return False, fault
         return True, f"{ref['size']} bytes, sha256 {ref['sha256'][:12]}"
-
-    async def _content_fault(self, check: ArtifactCheck, content: bytes) -> str | None:
-        if check.contains is not None and check.contains.encode() not in content:
-            return f"it does not contain {_shown(check.contains)}"
-        if check.regex is not None:
-            fault = await self._pattern_fault(check.regex, content.decode(errors="replace"))
-            if fault is not None:
-                return fault
-        if check.json_schema is None:
-            return None
-        try:
-            text = content.decode("utf-8-sig")
-            value = await asyncio.to_thread(json.loads, text)
-        except (ValueError, RecursionError) as wrong:
-            return f"it is not JSON: {wrong}"
-        return await self._schema_fault(check.json_schema, value, text)
-
-    async def _pattern_fault(self, pattern: str, text: str) -> str | None:
-        if is_cheap_pattern(pattern, len(text)):
-            return pattern_fault(pattern, text)
-        return await self._ask_child({"pattern": pattern, "text": text})
-
-    async def _schema_fault(
-        self, schema: JsonObject | bool, value: Json, text: str | None
-    ) -> str | None:
-        text = compact_json(value) if text is None else text
-        if is_cheap_schema(schema, len(text)):
-            return schema_fault(schema, value)
-        return await self._ask_child({"json_schema": schema, "text": text})
-
-    async def _ask_child(self, context: JsonObject) -> str | None:
-        answer = await self._ask_host(IN_CHILD, context, timeout_s=CONTENT_TIMEOUT_S)
-        return None if answer is True else str(answer)
 
     # --- files -------------------------------------------------------------------------------
 
@@ -238,7 +195,7 @@ class Verifier:
             return False, f"{path} cannot be read: {unreadable}"
         return (
             found,
-            f"{path} {'contains' if found else 'does not contain'} {_shown(check.contains)}",
+            f"{path} {'contains' if found else 'does not contain'} {shown(check.contains)}",
         )
 
     # --- commands and functions --------------------------------------------------------------
@@ -268,7 +225,7 @@ class Verifier:
     async def _python(self, check: PythonCheck, evidence: Evidence) -> Why:
         context: JsonObject = {
             "task_id": self.task_id,
-            "subtask_id": evidence.subtask,
+            "subtask": evidence.subtask,
             "attempt": evidence.attempt,
             "workspace": str(self.workspace),
             "task_dir": str(self.task_dir),
@@ -276,19 +233,10 @@ class Verifier:
             "result": None if evidence.result is None else await self._value(evidence),
             "artifacts": await self._copies(evidence),
         }
-        answer = await self._ask_host(check.call, context, timeout_s=COMMAND_TIMEOUT_S)
+        answer = await ask_host(self.host, check.call, context, timeout_s=COMMAND_TIMEOUT_S)
         if answer is True:
             return True, f"{check.call} says it holds"
         return False, f"{check.call} says no" if answer is False else str(answer)
-
-    async def _ask_host(self, call: str, context: JsonObject, *, timeout_s: float) -> bool | str:
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await self.host.check(call, context)
-        except TimeoutError:
-            return f"no answer within {timeout_s:g} s"
-        except ToolUnavailable as gone:
-            return str(gone)
 
     async def _copies(self, evidence: Evidence) -> JsonObject:
         """Paths of the artifacts by name (of several children: lists), for a function to open."""
@@ -325,8 +273,3 @@ def _facts(check: Check) -> JsonObject:
         if value is not None:
             facts[key] = value
     return facts
-
-
-def _shown(value: Json) -> str:
-    text = compact_json(value)
-    return text if len(text) <= 120 else f"{text[:120]}... ({len(text)} characters)"
