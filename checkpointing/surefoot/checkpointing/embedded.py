@@ -74,7 +74,12 @@ class EmbeddedServer:
         return f"postgresql://postgres@/postgres?host={quote(str(folders.sockets), safe='')}"
 
     def ensure_running(self) -> None:
-        """Start the server again when it died. Any number of processes may call this at once."""
+        """Start the server again when it died. Any number of processes may call this at once.
+
+        Does nothing without a share: after `release` a late caller must not start it again.
+        """
+        if self._lock_file is None:
+            return
         binaries, user, folders = self._prepare()
         server = _Server(binaries, user, folders)
         if server.answers():

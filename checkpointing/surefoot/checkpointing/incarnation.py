@@ -78,6 +78,10 @@ class Worker:
             "children": [list(child) for child in self.children],
         }
 
+    def describe(self) -> str:
+        """For people: which process, and where."""
+        return f"process {self.pid} on {self.host.partition('[')[0]}"
+
     def new_id(self) -> str:
         """A worker id no other lease keeper ever had."""
         return f"{self.host}:{self.boot}:{self.pid}:{self.started}:{uuid.uuid4().hex}"

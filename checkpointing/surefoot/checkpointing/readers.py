@@ -1,0 +1,108 @@
+"""Plain reads for status, list, events, history, logs, results and artifacts.
+
+Rows come as dicts, times as aware datetimes in UTC, `jsonb` as plain values.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg.rows import DictRow
+
+from surefoot.checkpointing.database import Database
+from surefoot.checkpointing.queries import queries
+
+ALL = 2**62
+"""A limit that never cuts."""
+
+
+class Readers:
+    """Reads through the pool, one statement each. All methods raise DatabaseUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def task_row(self, id: str) -> DictRow | None:
+        """The whole row of a task, spec included; None where there is no such task."""
+        return await self._one("task_row", id=id)
+
+    async def newest_task_id(self) -> str | None:
+        """The task that was created last."""
+        row = await self._one("newest_task_id")
+        return row["id"] if row else None
+
+    async def task_rows(self) -> list[DictRow]:
+        """All tasks, newest first, without their specs."""
+        return await self._all("task_rows")
+
+    async def plan_row(self, id: str, version: int | None = None) -> DictRow | None:
+        """A plan version, or the newest."""
+        return await self._one("plan_row", id=id, version=version)
+
+    async def plan_versions(self, id: str) -> list[DictRow]:
+        """All versions, oldest first, without the plans."""
+        return await self._all("plan_versions", id=id)
+
+    async def subtask_rows(self, id: str) -> list[DictRow]:
+        """The subtasks that were touched (a missing one is pending)."""
+        return await self._all("subtask_rows", id=id)
+
+    async def subtask_row(self, id: str, subtask: str) -> DictRow | None:
+        """One subtask's row, None while it is untouched."""
+        return await self._one("subtask_row", id=id, subtask=subtask)
+
+    async def event_rows(
+        self,
+        id: str,
+        *,
+        after: int = 0,
+        subtask: str | None = None,
+        types: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> list[DictRow]:
+        """Events in order, those with an id above `after`.
+
+        One writer at a time makes a task's ids appear in order: a reader that goes on from the last
+        id it saw misses nothing.
+        """
+        wanted = None if types is None else list(types)
+        return await self._all(
+            "event_rows", id=id, after=after, subtask=subtask, types=wanted, limit=limit or ALL
+        )
+
+    async def artifact_rows(self, id: str) -> list[DictRow]:
+        """All versions of all artifacts, by subtask, name, version."""
+        return await self._all("artifact_rows", id=id)
+
+    async def artifact_row(
+        self, id: str, full_name: str, version: int | None = None
+    ) -> DictRow | None:
+        """One version (the newest by default) of `SUBTASK/NAME`."""
+        subtask, _, name = full_name.rpartition("/")
+        return await self._one("artifact_row", id=id, subtask=subtask, name=name, version=version)
+
+    async def question_rows(
+        self, id: str | None = None, *, open_only: bool = True
+    ) -> list[DictRow]:
+        """Questions of one task or of all, oldest first."""
+        return await self._all("question_rows", id=id, open_only=open_only)
+
+    async def effect_rows(self, id: str) -> list[DictRow]:
+        """The task's ledger, in order of the intents."""
+        return await self._all("effect_rows", id=id)
+
+    async def durations(self) -> dict[str, DictRow]:
+        """The learnt history by tool or kind: `n`, `log_mean`, `log_m2`."""
+        return {row["name"]: row for row in await self._all("durations")}
+
+    async def counts(self, id: str) -> dict[str, int]:
+        """Touched subtasks by state."""
+        return {row["state"]: row["n"] for row in await self._all("counts", id=id)}
+
+    async def _all(self, name: str, **parameters: Any) -> list[DictRow]:
+        async with self.database.borrowed() as connection:
+            cursor = await connection.execute(queries("readers")[name], parameters)
+            return await cursor.fetchall()
+
+    async def _one(self, name: str, **parameters: Any) -> DictRow | None:
+        rows = await self._all(name, **parameters)
+        return rows[0] if rows else None

@@ -1,0 +1,80 @@
+-- The effect ledger. Rows of several tasks share a statement; each is behind its own task's fence.
+
+-- name: intend
+-- A standing row (intent or done) answers, except for calls that may simply be made again. Our own
+-- intent, whose answer was lost on the wire, is known by its time and counts as written.
+with calls as materialized (
+    select * from rows from (jsonb_to_recordset(%(calls)s::jsonb) as (
+        task_id text, epoch bigint, key text, scope text, subtask text, attempt int,
+        tool text, effect text, args jsonb, intent_at double precision
+    )) with ordinality as c (
+        task_id, epoch, key, scope, subtask, attempt, tool, effect, args, intent_at, place
+    )
+), fence as materialized (
+    select t.id from surefoot.tasks t
+    where (t.id, t.lease_epoch) in (select task_id, epoch from calls)
+    order by t.id
+    for key share
+), written as (
+    insert into surefoot.effects
+        (task_id, key, scope, subtask, attempt, tool, effect, state, args, intent_at)
+    select
+        c.task_id, c.key, c.scope, c.subtask, c.attempt, c.tool, c.effect, 'intent', c.args,
+        to_timestamp(c.intent_at)
+    from calls c join fence on fence.id = c.task_id
+    on conflict (task_id, key, scope) do update set
+        subtask = excluded.subtask, attempt = excluded.attempt, tool = excluded.tool,
+        effect = excluded.effect, state = excluded.state, args = excluded.args,
+        result = null, artifacts = null, note = null,
+        intent_at = excluded.intent_at, outcome_at = null
+    where effects.state in ('failed', 'compensated') or excluded.effect in ('idempotent', 'read')
+        or (effects.state = 'intent' and effects.intent_at = excluded.intent_at)
+    returning task_id, key, scope
+)
+select
+    exists (select 1 from fence where fence.id = c.task_id) as held,
+    exists (
+        select 1 from written w
+        where w.task_id = c.task_id and w.key = c.key and w.scope = c.scope
+    ) as written,
+    to_jsonb(e) as standing
+from calls c
+left join surefoot.effects e on e.task_id = c.task_id and e.key = c.key and e.scope = c.scope
+order by c.place
+
+-- name: settle
+with outcomes as materialized (
+    select * from rows from (jsonb_to_recordset(%(outcomes)s::jsonb) as (
+        task_id text, epoch bigint, key text, scope text, subtask text, attempt int,
+        tool text, effect text, args jsonb, intent_at double precision,
+        state text, result jsonb, artifacts jsonb, note text, outcome_at double precision
+    )) with ordinality as c (
+        task_id, epoch, key, scope, subtask, attempt, tool, effect, args, intent_at,
+        state, result, artifacts, note, outcome_at, place
+    )
+), fence as materialized (
+    select t.id from surefoot.tasks t
+    where (t.id, t.lease_epoch) in (select task_id, epoch from outcomes)
+    order by t.id
+    for key share
+), written as (
+    insert into surefoot.effects (
+        task_id, key, scope, subtask, attempt, tool, effect, state, args,
+        result, artifacts, note, intent_at, outcome_at
+    )
+    select
+        c.task_id, c.key, c.scope, c.subtask, c.attempt, c.tool, c.effect, c.state, c.args,
+        c.result, c.artifacts, nullif(c.note, ''), to_timestamp(c.intent_at), to_timestamp(c.outcome_at)
+    from outcomes c join fence on fence.id = c.task_id
+    on conflict (task_id, key, scope) do update set
+        state = excluded.state, result = excluded.result, artifacts = excluded.artifacts,
+        note = excluded.note, outcome_at = excluded.outcome_at
+    returning 1
+)
+select exists (select 1 from fence where fence.id = c.task_id) as held
+from outcomes c order by c.place
+
+-- name: find
+select * from surefoot.effects
+where task_id = %(task_id)s and key = %(key)s and scope = %(scope)s
+    and state in ('intent', 'done')
