@@ -77,8 +77,8 @@ class ToolReply:
 
     `status`: `ok` (see `value`, cleaned JSON) · `not_done` (surely nothing happened: it raised
     NotDone, or never began, and `kind` says why: bad_arguments, prohibited, missing_resource,
-    tool_unavailable) · `error` (raised) · `timeout` · `crashed` (its process died) · `cut` (stopped by us)
-    · `bad_result` (`kind` says which: not_json, result_too_large).
+    tool_unavailable) · `error` (raised) · `timeout` · `crashed` (its process died) · `cut`
+    (stopped by us) · `bad_result` (`kind` says which: not_json, result_too_large).
     """
 
     status: Literal["ok", "not_done", "error", "timeout", "crashed", "cut", "bad_result"]

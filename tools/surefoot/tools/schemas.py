@@ -1,10 +1,10 @@
 """JSON Schemas of a tool's arguments and result, without what is not the caller's to give."""
 
 import inspect
-from typing import Any, Literal, cast, get_args, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from langchain_core.tools import BaseTool
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, PydanticUserError, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from surefoot.graph.values import JsonObject
@@ -45,10 +45,24 @@ def result_schema(tool: BaseTool) -> JsonObject | None:
             returned = (get_args(returned) or (Any,))[0]
         if returned is Any or returned is inspect.Signature.empty:
             return None
-        schema = TypeAdapter[object](returned).json_schema(mode="serialization")
+        return _schema_of(returned) or None
     except Exception:  # foreign annotations may be anything
         return None
-    return _without_titles(schema, "serialization") or None
+
+
+def _schema_of(annotation: Any) -> JsonObject:
+    # Before Python 3.12 pydantic does not look into a `typing.TypedDict`.
+    if is_typeddict(annotation):
+        properties = {k: _schema_of(v) for k, v in get_type_hints(annotation).items()}
+        required = sorted(cast("frozenset[str]", annotation.__required_keys__))
+        return {"type": "object", "properties": properties, "required": required}
+    try:
+        schema = TypeAdapter[object](annotation).json_schema(mode="serialization")
+    except PydanticUserError:
+        kinds = {list: "array", tuple: "array", dict: "object"}
+        kind = kinds.get(get_origin(annotation))
+        return {"type": kind} if kind else {}
+    return _without_titles(schema, "serialization")
 
 
 def _visible(schema: JsonObject, hidden: frozenset[str], takes_any: bool) -> JsonObject:

@@ -1,0 +1,217 @@
+"""The main process's end of the root of tool processes (`child`): start it, ask it, see it go."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from surefoot.graph.errors import ToolUnavailable
+from surefoot.graph.ports import ToolSpec
+from surefoot.graph.processes import process_started, processes_marked
+from surefoot.graph.values import JsonObject
+from surefoot.tools.output import OutputPipe, Sink
+from surefoot.tools.registry import ToolFault
+from surefoot.tools.wire import Frames, message
+
+IMPORTS_WITHIN_S = 120.0
+"""The tools modules must have been imported by then."""
+
+CLOSE_WITHIN_S = 10.0
+MARK = "SUREFOOT_TOOLS"
+"""Environment variable by which the processes of one root are found, wherever they went."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootListener:
+    """Who hears of what happens to workers; all are called in the event loop."""
+
+    forked: Callable[[int, int], None]
+    """(number, pid)."""
+    ended: Callable[[int, int | None, str], None]
+    """(number, exit status or None, why it could not be forked)."""
+    lost: Callable[[], None]
+    """The root itself is gone."""
+
+
+class ImportStuck(Exception):
+    """The root died or hung while importing this module."""
+
+    def __init__(self, module: str, why: str) -> None:
+        self.module = module
+        self.why = why
+        super().__init__(f"{module}: {why}")
+
+
+class RootProcess:
+    """One root process, from its start to its end."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, listener: RootListener, sink: Sink) -> None:
+        self._loop = loop
+        self._listener = listener
+        self._mark = uuid.uuid4().hex
+        self._frames = Frames()
+        self._importing = ""
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._open = True
+        self.specs: dict[str, ToolSpec] = {}
+        self.faults: list[ToolFault] = []
+        self._output = OutputPipe(loop, sink)
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = self._launch(theirs)
+        self._output.close_write_end()
+        self.pid = self._process.pid
+        self.started = process_started(self.pid) or 0.0
+        self._control.setblocking(False)
+        loop.add_reader(self._control.fileno(), self._on_readable)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether workers can still be asked of it."""
+        return self._open
+
+    async def load(self, modules: Sequence[str], setting: JsonObject) -> None:
+        """Let it import the modules; `specs` and `faults` are there afterwards.
+
+        Raises:
+            ImportStuck: it ended, or hung, in the import of one module.
+            ToolUnavailable: it ended before that.
+        """
+        self._send({**setting, "modules": list(modules)})
+        why = "the import ended the process"
+        try:
+            await asyncio.wait_for(asyncio.shield(self._ready), IMPORTS_WITHIN_S)
+            return
+        except TimeoutError:
+            why = f"the import did not end within {IMPORTS_WITHIN_S:g} s"
+        except ToolUnavailable:
+            if not self._importing:
+                raise
+        await self.end()
+        raise ImportStuck(self._importing, why)
+
+    def fork(self, number: int, fds: Sequence[int]) -> None:
+        """Ask for a worker with these descriptors (its line, its output).
+
+        Raises:
+            ToolUnavailable: the root does not take requests any more.
+        """
+        try:
+            socket.send_fds(self._control, [message({"op": "fork", "id": number})], list(fds))
+        except OSError as exc:
+            raise ToolUnavailable(f"no tool process could be started: {exc}") from exc
+
+    def kill(self, number: int) -> None:
+        """Ask for the end of a worker with all it started; `ended` tells when that is so."""
+        try:
+            self._send({"op": "kill", "id": number})
+        except OSError:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """It does not answer: end it the hard way; `lost` follows."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._on_lost()
+
+    async def end(self) -> None:
+        """Let it end everything and itself; returns when nothing is left of it."""
+        self._close_control()
+        try:
+            await asyncio.to_thread(self._process.wait, CLOSE_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
+        if self._process.returncode != 0:  # else it ended last, after all it had started
+            await self.sweep()
+        self._output.close()
+
+    async def sweep(self) -> None:
+        """Kill whatever still carries the mark, until nothing does (needed when it died itself)."""
+        await asyncio.to_thread(self._process.wait)
+        marked = f"{MARK}={self._mark}"
+        for _ in range(200):
+            left = [pid for pid in processes_marked(marked) if pid != os.getpid()]
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    continue
+            if not left:
+                return
+            await asyncio.sleep(0.005)
+
+    def _launch(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
+        fd = theirs.fileno()
+        # -P: the current folder must not come before the standard library.
+        argv = [sys.executable, "-P", "-m", "surefoot.tools.child", str(fd)]
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=self._output.write_fd,
+            stderr=self._output.write_fd,
+            pass_fds=[fd],
+            env={**os.environ, MARK: self._mark},
+            start_new_session=True,
+        )
+
+    def _send(self, content: JsonObject) -> None:
+        data = message(content)
+        sent = self._control.send(data)
+        if sent < len(data):
+            raise BlockingIOError("the root of the tool processes does not read")
+
+    def _on_readable(self) -> None:
+        try:
+            data = self._control.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._on_lost()
+            return
+        for content in self._frames.feed(data):
+            self._on_message(content)
+
+    def _on_message(self, content: JsonObject) -> None:
+        match content["op"]:
+            case "importing":
+                self._importing = str(content["module"])
+            case "ready":
+                self._take_tools(content)
+            case "forked":
+                self._listener.forked(content["id"], content["pid"])
+            case "exit":
+                self._listener.ended(content["id"], content["status"], "")
+            case _:
+                self._listener.ended(content["id"], None, str(content["message"]))
+
+    def _take_tools(self, content: JsonObject) -> None:
+        specs = cast("list[dict[str, Any]]", content["specs"])
+        faults = cast("list[Mapping[str, str]]", content["faults"])
+        self.specs = {spec["name"]: ToolSpec(**spec) for spec in specs}
+        self.faults = [ToolFault(**fault) for fault in faults]
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    def _on_lost(self) -> None:
+        if not self._open:
+            return
+        self._close_control()
+        if not self._ready.done():
+            self._ready.set_exception(ToolUnavailable("the tool process ended while starting"))
+            self._ready.exception()  # seen, if nobody waits for it any more
+        self._listener.lost()
+
+    def _close_control(self) -> None:
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._control.fileno())
+            self._control.close()
