@@ -1,0 +1,173 @@
+"""The goal against the plan: what covers each criterion, and whether leaves have a fit size."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from surefoot.graph.checks import ArtifactCheck, Check
+from surefoot.graph.plan import Subtask
+from surefoot.graph.validation.outline import Case, Node, Scope
+from surefoot.graph.validation.report import Findings
+from surefoot.graph.validation.wording import did_you_mean, listed
+
+MAX_OUTPUTS = 5
+"""A leaf with more outputs than this does several things."""
+
+SOLE_OBJECTIVE = "objective"
+"""How `covers` may name a goal's single `objective:` text."""
+
+
+def check_criteria(case: Case, findings: Findings) -> None:
+    """Note `uncovered_criterion`, `unverifiable`, `granularity` and unknown `covers`."""
+    if not case.task.goal.acceptance and not case.parsed.goal_damaged:
+        says = "goal.acceptance is empty: the task counts as done when every subtask is verified"
+        findings.warn("uncovered_criterion", says)
+    for node in case.nodes:
+        _check_leaf(node, findings)
+    if case.task.plan is None:
+        return
+    coverage = _Coverage.of(case)
+    coverage.check_names(case, findings)
+    if not case.parsed.plan_damaged and not case.parsed.goal_damaged:
+        coverage.check_covered(case, findings)
+        coverage.check_sizes(case, findings)
+
+
+def _check_leaf(node: Node, findings: Findings) -> None:
+    unit = node.unit
+    if not node.is_leaf or node.damaged:
+        return
+    if not unit.success and not unit.outputs:
+        where = ", each," if node.in_each else ""
+        findings.fault(
+            "unverifiable",
+            f"subtask {node.id!r}{where} states neither `success` nor `outputs`, so nothing shows "
+            "that it is done; add a check or the artifacts it must produce",
+            [node.id],
+        )
+
+
+@dataclass(slots=True)
+class _Coverage:
+    """Who covers what.
+
+    Attributes:
+        by_id: criterion id -> ids of the subtasks and phases that name it in `covers`.
+        makers: artifact name, bare or full, -> ids of subtasks that declare or check it.
+    """
+
+    by_id: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    makers: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    @classmethod
+    def of(cls, case: Case) -> "_Coverage":
+        """Gather it from every plan, inner ones too."""
+        self = cls()
+        for scope in case.scopes:
+            for name, covers in _covers(scope):
+                for criterion in covers:
+                    self.by_id.setdefault(criterion, []).append(name)
+        for node in case.nodes:
+            for name in _made_by(node):
+                for key in (name, f"{node.id}/{name}"):
+                    self.makers.setdefault(key, []).append(node.id)
+        return self
+
+    def check_names(self, case: Case, findings: Findings) -> None:
+        """`covers` must name something of the goal."""
+        if case.parsed.goal_damaged:
+            return
+        known = _criteria(case)
+        for name, coverers in self.by_id.items():
+            if name not in known and name != SOLE_OBJECTIVE:
+                ids = list(dict.fromkeys(coverers))
+                hint = did_you_mean(name, known) or f"; there are {listed(known)}" * bool(known)
+                findings.fault(
+                    "unknown_reference",
+                    f"{listed(ids)} covers {name!r}, but the goal has no such objective or "
+                    f"criterion{hint}",
+                    ids,
+                )
+
+    def check_covered(self, case: Case, findings: Findings) -> None:
+        """Every objective and acceptance criterion must be covered by somebody."""
+        goal = case.task.goal
+        if not self.by_id and (goal.objectives or goal.objective):
+            says = (
+                "nothing in the plan has `covers`: the whole plan counts as covering all objectives"
+            )
+            findings.warn("uncovered_criterion", says)
+        elif self.by_id:
+            for objective in goal.objectives:
+                if objective.id not in self.by_id:
+                    findings.fault(
+                        "uncovered_criterion",
+                        f"no subtask or phase covers the objective {objective.id!r}; add it to "
+                        "the `covers` of what achieves it, or add that subtask",
+                        [objective.id],
+                    )
+        for n, check in enumerate(goal.acceptance):
+            self._check_criterion(check, check.id or f"acceptance[{n}]", findings)
+
+    def _check_criterion(self, check: Check, name: str, findings: Findings) -> None:
+        covered = check.id in self.by_id
+        if isinstance(check, ArtifactCheck) and "${" not in check.name:
+            if check.name in self.makers:
+                return
+            hint = did_you_mean(check.name, self.makers)
+            findings.note(
+                "uncovered_criterion",
+                f"acceptance {name!r} needs the artifact {check.name!r}, but no subtask declares "
+                f"it{hint or '; add it to the `outputs` of the subtask that makes it'}",
+                [name],
+                fatal=not covered,
+            )
+        elif self.by_id and check.id is not None and not covered:
+            findings.fault(
+                "uncovered_criterion",
+                f"no subtask or phase covers the acceptance criterion {name!r}; add it to the "
+                "`covers` of what fulfils it",
+                [name],
+            )
+
+    def check_sizes(self, case: Case, findings: Findings) -> None:
+        """A leaf should do one thing."""
+        criteria = set(_criteria(case))
+        several = len(case.leaves) > 1 and len(criteria) > 1
+        artifacts = {
+            c.name: c.id for c in case.task.goal.acceptance if isinstance(c, ArtifactCheck)
+        }
+        for node in case.nodes:
+            if not node.is_leaf:
+                continue
+            names = node.unit.artifact_names()
+            if len(names) > MAX_OUTPUTS:
+                says = (
+                    f"subtask {node.id!r} has {len(names)} outputs, at most {MAX_OUTPUTS}; split it"
+                )
+                findings.note("granularity", says, [node.id], fatal=case.by_model)
+            covered = set(node.unit.covers) if isinstance(node.unit, Subtask) else set[str]()
+            covered |= {c for name in names if (c := artifacts.get(name)) is not None}
+            if several and criteria <= covered:
+                says = (
+                    f"subtask {node.id!r} alone covers every criterion; split it into smaller ones"
+                )
+                findings.note("granularity", says, [node.id], fatal=case.by_model)
+
+
+def _criteria(case: Case) -> list[str]:
+    goal = case.task.goal
+    return [o.id for o in goal.objectives] + [c.id for c in goal.acceptance if c.id is not None]
+
+
+def _covers(scope: Scope) -> Iterator[tuple[str, list[str]]]:
+    for phase in scope.plan.phases:
+        yield scope.full(phase.id), phase.covers
+    for subtask in scope.plan.subtasks:
+        yield scope.full(subtask.id), subtask.covers
+
+
+def _made_by(node: Node) -> Iterator[str]:
+    """Artifact names a unit declares, or checks in its `success`: it must have made those too."""
+    for _, work in node.works():
+        yield from work.artifact_names()
+        yield from (check.name for check in work.success if isinstance(check, ArtifactCheck))

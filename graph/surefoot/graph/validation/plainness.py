@@ -1,0 +1,58 @@
+"""Whether a mapping is JSON-plain at all: the first question, so that nothing later stumbles."""
+
+import math
+
+from surefoot.graph.shapes import is_array, is_object
+from surefoot.graph.validation.report import Findings
+from surefoot.graph.validation.wording import short
+from surefoot.graph.values import Json
+
+MAX_DEPTH = 150
+"""Levels of nesting; later readers (and the models' parsers) recurse."""
+
+MAX_FAULTS = 20
+
+
+def check_plain(value: Json, findings: Findings) -> bool:
+    """Note what is not JSON, too deep, or text that PostgreSQL cannot hold; True if all is well."""
+    clean = True
+    noted = 0
+    stack: list[tuple[Json, str, int]] = [(value, "", 0)]
+    while stack and noted < MAX_FAULTS:
+        top, where, depth = stack.pop()
+        why = "nested too deeply" if depth > MAX_DEPTH else _fault_of(top)
+        if why is not None:
+            findings.fault("schema", f"{where or 'the task file'}: {why}")
+            clean, noted = False, noted + 1
+        elif is_object(top):
+            for key, inner in top.items():
+                stack.append((key, f"{where}.<key>", depth))
+                stack.append((inner, f"{where}.{short_key(key)}".lstrip("."), depth + 1))
+        elif is_array(top):
+            stack += [(inner, f"{where}[{n}]", depth + 1) for n, inner in enumerate(top)]
+    return clean
+
+
+def short_key(key: Json) -> str:
+    """A key for a place name."""
+    return key[:40] if isinstance(key, str) else short(key)
+
+
+def _fault_of(value: Json) -> str | None:
+    if isinstance(value, str):
+        return None if value.isascii() and "\0" not in value else _text_fault(value)
+    if value is None or isinstance(value, (bool, int)) or is_object(value) or is_array(value):
+        return None
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{value} is no number in JSON"
+    return f"a {type(value).__name__} is not a JSON value"
+
+
+def _text_fault(text: str) -> str | None:
+    if "\0" in text:
+        return "the text holds a NUL character; take it out"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "the text holds half a character (a lone surrogate); take it out"
+    return None

@@ -1,0 +1,116 @@
+"""The two doors of the validator: a whole task file, or a plan for a task."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from surefoot.graph.plan import Plan
+from surefoot.graph.ports import ToolSpec
+from surefoot.graph.shapes import is_object
+from surefoot.graph.task import TaskFile
+from surefoot.graph.validation.arguments import check_arguments
+from surefoot.graph.validation.check_shapes import check_shapes
+from surefoot.graph.validation.criteria import check_criteria
+from surefoot.graph.validation.dependencies import check_dependencies
+from surefoot.graph.validation.effects import check_effects
+from surefoot.graph.validation.estimates import check_estimates
+from surefoot.graph.validation.kinds import check_kinds
+from surefoot.graph.validation.lookups import check_lookups
+from surefoot.graph.validation.outline import Case, outline
+from surefoot.graph.validation.outputs import check_outputs
+from surefoot.graph.validation.parsing import parse_task
+from surefoot.graph.validation.plainness import check_plain
+from surefoot.graph.validation.report import Fault, Findings, Report
+from surefoot.graph.validation.resources import check_resources
+from surefoot.graph.validation.restrictions import check_restrictions
+from surefoot.graph.validation.structure import check_structure
+from surefoot.graph.validation.world import World
+from surefoot.graph.values import JsonObject
+
+CHECKS: tuple[Callable[[Case, Findings], None], ...] = (
+    check_structure,
+    check_kinds,
+    check_shapes,
+    check_dependencies,
+    check_arguments,
+    check_lookups,
+    check_outputs,
+    check_criteria,
+    check_effects,
+    check_restrictions,
+    check_resources,
+    check_estimates,
+)
+"""All of them run, whatever the others find."""
+
+
+def validate_task(
+    mapping: JsonObject,
+    *,
+    tools: Mapping[str, ToolSpec],
+    world: World,
+    tool_faults: Sequence[Fault] = (),
+    models: Sequence[str] = (),
+) -> Report:
+    """Find everything that is wrong with a task file.
+
+    Args:
+        mapping: the file as read, with paths made absolute (see `task_file`).
+        tools: every tool there is, by name: built-in ones and those of the file's modules.
+        world: answers for the machine the task would run on.
+        tool_faults: what went wrong in loading the modules (`bad_tools_module`).
+        models: models configured outside the file (`--model`, SUREFOOT_MODEL).
+
+    Returns:
+        The report; never raises for what is in the mapping.
+    """
+    return _validate(mapping, tools, world, tool_faults, models, by_model=False)
+
+
+def validate_plan(
+    plan: Plan | JsonObject,
+    task: TaskFile,
+    *,
+    tools: Mapping[str, ToolSpec],
+    world: World,
+    models: Sequence[str] = (),
+    by_model: bool = True,
+) -> Report:
+    """Find everything that is wrong with a plan for a task, as one that a model made.
+
+    Args:
+        plan: parsed, or as the model answered it.
+        task: what it is for; its own plan is ignored.
+        tools: as `validate_task`.
+        world: as `validate_task`.
+        models: as `validate_task`.
+        by_model: wrong sizes are faults, not warnings.
+
+    Returns:
+        The report; its `task` is the task with this plan.
+    """
+    given = plan.model_dump(exclude_unset=True) if isinstance(plan, Plan) else plan
+    mapping = {**task.model_dump(exclude_unset=True), "plan": given}
+    return _validate(mapping, tools, world, (), models, by_model=by_model)
+
+
+def _validate(
+    mapping: JsonObject,
+    tools: Mapping[str, ToolSpec],
+    world: World,
+    tool_faults: Sequence[Fault],
+    models: Sequence[str],
+    *,
+    by_model: bool,
+) -> Report:
+    findings = Findings()
+    for fault in tool_faults:
+        findings.fault(fault.code, fault.message, fault.subtasks)
+    if not is_object(mapping):
+        findings.fault("schema", "a task file is a mapping with `goal:` and perhaps `plan:`")
+        return findings.report(None)
+    if not check_plain(mapping, findings):
+        return findings.report(None)
+    parsed = parse_task(mapping, findings)
+    case = outline(parsed, tools=tools, world=world, models=models, by_model=by_model)
+    for check in CHECKS:
+        check(case, findings)
+    return findings.report(parsed.task)
