@@ -5,6 +5,7 @@ positions or tool-call ids; so a retry, a crash and a rollback all find the firs
 """
 
 import hashlib
+import json
 from dataclasses import dataclass
 
 from surefoot.graph.plain import canonical_json, clean_text
@@ -35,7 +36,14 @@ def call_digest(tool: str, args: JsonObject) -> str:
     Raises:
         NotJson: the arguments are not JSON.
     """
-    return hashlib.sha256(canonical_json([tool, args]).encode()).hexdigest()
+    call = [tool, args]
+    try:  # what is clean already needs no second cleaning; the text is the same
+        text = json.dumps(
+            call, separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True
+        ).encode()
+    except (TypeError, ValueError, RecursionError):
+        text = canonical_json(call).encode()
+    return hashlib.sha256(text).hexdigest()
 
 
 def default_key(task_id: str, subtask: str, call: str, ordinal: int = 1) -> CallKey:

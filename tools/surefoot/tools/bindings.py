@@ -98,12 +98,12 @@ class Scope:
             await self._prepare(reference)
         return resolve(value, self._lookup)
 
-    def resolve_meaning(self, value: Json) -> Json:
-        """Like `resolve` (which must have run), but artifacts by name instead of by path.
+    def meaning(self, value: Json, resolved: Json) -> Json:
+        """`resolved` (what `resolve` made of `value`) with artifacts by name instead of by path.
 
         What a call *means* does not depend on where this machine keeps its copies.
         """
-        return resolve(value, self._lookup_meaning)
+        return resolve(value, self._lookup_meaning) if self._paths else resolved
 
     async def _prepare(self, reference: Reference) -> None:
         head = reference.head

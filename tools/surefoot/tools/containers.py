@@ -12,8 +12,9 @@ from surefoot.graph.plain import compact_json
 from surefoot.graph.ports import ArtifactStore, Binding, Clock, WorkOrder
 from surefoot.graph.shapes import is_array, is_object
 from surefoot.graph.values import INLINE_BYTES, ArtifactRef, Json, Outcome, StoredValue
-from surefoot.tools.attempt import Attempts, judge
-from surefoot.tools.bindings import ValueCache, newest
+from surefoot.tools.attempt import judge
+from surefoot.tools.bindings import newest
+from surefoot.tools.call_requests import CallRequests
 from surefoot.tools.kept_values import KeptResult, keep_text, keep_value, too_large
 from surefoot.tools.outcomes import (
     AttemptFailed,
@@ -36,16 +37,14 @@ class Containers:
     def __init__(
         self,
         *,
-        attempts: Attempts,
+        requests: CallRequests,
         verifier: Verifier,
         store: ArtifactStore,
-        values: ValueCache,
         clock: Clock,
     ) -> None:
-        self._attempts = attempts
+        self._requests = requests
         self._verifier = verifier
         self._store = store
-        self._values = values
         self._clock = clock
 
     async def run(self, order: WorkOrder, stop: Stop) -> Outcome:
@@ -68,7 +67,7 @@ class Containers:
 
     async def _expand(self, order: WorkOrder, started: float, stop: Stop) -> Outcome:
         """The list that `for_each` means; `n` is its length."""
-        scope = self._attempts.scope(order)
+        scope = self._requests.scope(order)
         try:
             items = await stop.guard(scope.resolve(order.work.for_each))
         except ReferenceMissing as missing:
@@ -98,7 +97,7 @@ class Containers:
         checks = []
         if order.work.success:
             evidence = Evidence(
-                scope=self._attempts.scope(order),
+                scope=self._requests.scope(order),
                 result=kept.stored,
                 artifacts=lambda name: _of_children(order.subtask, alive, name),
                 names=tuple(sorted({ref["name"] for one in alive for ref in one.artifacts})),

@@ -29,6 +29,8 @@ class Contents:
     """Looks at text and JSON; each answer is why something does not hold, None when it does."""
 
     host: ToolHost
+    subtask: str = ""
+    """Whom a cut must be about to end a question in a child."""
 
     async def fault(self, check: ArtifactCheck, content: bytes) -> str | None:
         """Why an artifact's content does not satisfy a check."""
@@ -62,19 +64,17 @@ class Contents:
         return await self._ask_child({"pattern": pattern, "text": text})
 
     async def _ask_child(self, context: JsonObject) -> str | None:
-        answer = await ask_host(self.host, IN_CHILD, context, timeout_s=CONTENT_TIMEOUT_S)
+        about = {**context, "subtask": self.subtask}
+        answer = await ask_host(self.host, IN_CHILD, about, timeout_s=CONTENT_TIMEOUT_S)
         return None if answer is True else str(answer)
 
 
 async def ask_host(
     host: ToolHost, call: str, context: JsonObject, *, timeout_s: float
 ) -> bool | str:
-    """Run `module:function` in a child; a text says what is wrong, a missed time limit too."""
+    """Run `module:function` in a child that is killed at the time limit; a text is what is wrong."""
     try:
-        async with asyncio.timeout(timeout_s):
-            return await host.check(call, context)
-    except TimeoutError:
-        return f"no answer within {timeout_s:g} s"
+        return await host.check(call, {**context, "timeout_seconds": timeout_s})
     except ToolUnavailable as gone:
         return str(gone)
 

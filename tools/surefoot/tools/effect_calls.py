@@ -9,51 +9,23 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
 
-from surefoot.graph.keys import CallKey
-from surefoot.graph.plain import compact_json
 from surefoot.graph.ports import (
     ArtifactStore,
     EffectCall,
-    EffectKind,
     EffectRow,
     EffectState,
     Ledger,
-    ToolCall,
     ToolHost,
     ToolReply,
-    ToolSpec,
 )
 from surefoot.graph.values import FAILS_ONCE, Failure, JsonObject
 from surefoot.tools.kept_values import KeptResult, keep_value
-from surefoot.tools.stopping import Cut, Stop
+from surefoot.tools.stopping import Cut
+from surefoot.tools.unknown_effects import CallRequest, Finding, find_out, unknown_text
 
 OnStep = Callable[[str, int, str, str], None]
 """(subtask, attempt, step state, tool): told before and after every tool call."""
-
-SHOWN_ARGS = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRequest:
-    """One call to be made at most once.
-
-    Attributes:
-        call: what the tool host gets; arguments resolved and validated.
-        effect: what it does to the world (already narrowed for `run_command`).
-        recovering: the attempt before was cut, so say how it was recovered.
-        may_ask: a person may be asked when nobody knows what happened.
-    """
-
-    task_id: str
-    call: ToolCall
-    spec: ToolSpec
-    effect: EffectKind
-    key: CallKey
-    recovering: bool
-    may_ask: bool
-    stop: Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +38,6 @@ class CallEnd:
     calls: int = 0
     """Tool calls made; 0 where the ledger or a probe answered."""
     recovery: JsonObject | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found out about a call of unknown outcome, and how."""
-
-    verdict: Literal["happened", "result_lost", "not_happened", "compensated", "unknown"]
-    why: str
-    reply: ToolReply | None = None
 
 
 class EffectCalls:
@@ -115,7 +78,7 @@ class EffectCalls:
         if row is not None and row.state == "done":
             return _answered(request, row)
         if row is not None:
-            finding = await self._find_out(request)
+            finding = await find_out(self._host, request)
             end = await self._settle_finding(request, entry, finding)
             if end is not None:
                 return end
@@ -142,7 +105,7 @@ class EffectCalls:
         if reply.status == "not_done" or request.effect == "idempotent":
             await self._ledger.settle(entry, "failed", note=reply.message)
             return failed
-        finding = await self._find_out(request)
+        finding = await find_out(self._host, request)
         end = await self._settle_finding(request, entry, finding, after=reply)
         return failed if end is None else end
 
@@ -164,30 +127,6 @@ class EffectCalls:
         return CallEnd(kept=kept, calls=calls, recovery=recovery)
 
     # --- the unknown -------------------------------------------------------------------------
-
-    async def _find_out(self, request: CallRequest) -> Finding:
-        """Ask the world what became of a call, else take it back.
-
-        Raises:
-            Cut: we are stopping; still nobody knows.
-        """
-        spec, why = request.spec, "it has no probe"
-        if spec.has_probe:
-            reply = await self._host.probe(request.call)
-            finding = _probed(reply)
-            if finding is not None:
-                return finding
-            why = f"its probe could not tell ({reply.status}: {reply.message})"
-        if not spec.has_compensate:
-            return Finding("unknown", f"{why} and no compensation")
-        if request.stop.requested:
-            raise Cut
-        reply = await self._host.compensate(request.call, None)
-        if reply.status == "cut":
-            raise Cut
-        if reply.status == "ok":
-            return Finding("compensated", f"{why}; its effect was compensated")
-        return Finding("unknown", f"{why}; its compensation failed ({reply.message})")
 
     async def _settle_finding(
         self,
@@ -301,35 +240,9 @@ def _answered(request: CallRequest, row: EffectRow) -> CallEnd:
     return CallEnd(failure=failure, recovery=recovery)
 
 
-def _probed(reply: ToolReply) -> Finding | None:
-    """What a probe's reply says; None when it cannot tell.
-
-    Raises:
-        Cut: the probe was stopped by us.
-    """
-    if reply.status == "cut":
-        raise Cut
-    if reply.status == "bad_result":
-        return Finding("result_lost", "its probe found the effect done", reply)
-    if reply.status != "ok":
-        return None
-    if reply.value is None:
-        return Finding("not_happened", "its probe says that it did not happen", reply)
-    return Finding("happened", "its probe found the effect done", reply)
-
-
 def _unknown(request: CallRequest, finding: Finding, after: ToolReply | None) -> CallEnd:
     """Nobody knows: a person is asked, or where that is not allowed the attempt fails for good."""
-    call = request.call
-    args = compact_json(call.args)
-    shown = args if len(args) <= SHOWN_ARGS else f"{args[:SHOWN_ARGS]}... ({len(args)} characters)"
-    how = f"{after.status}: {after.message}" if after else "its attempt was cut"
-    text = (
-        f"{call.tool}({shown}) of subtask {call.subtask!r} may or may not have taken effect "
-        f"({how}); {finding.why}. Look outside what happened, then "
-        f"`surefoot resume {request.task_id}`"
-        + (" asks the probe again." if request.spec.has_probe else " goes on.")
-    )
+    text = unknown_text(request, finding, after)
     calls = 0 if after is None else 1
     recovery = _strategy("ask a person", finding.why) if after is None else None
     if request.may_ask:

@@ -24,11 +24,11 @@ from surefoot.graph.ports import (
     ToolHost,
     WorkOrder,
 )
-from surefoot.graph.shapes import is_array, is_object
 from surefoot.graph.task import Prohibition
-from surefoot.graph.values import Action, ArtifactRef, Json, JsonObject, Outcome, StoredValue
-from surefoot.tools.attempt import Attempts, Surroundings
+from surefoot.graph.values import Action, ArtifactRef, JsonObject, Outcome, StoredValue
+from surefoot.tools.attempt import Attempts
 from surefoot.tools.bindings import ValueCache
+from surefoot.tools.call_requests import CallRequests, Surroundings, declared_paths
 from surefoot.tools.containers import Containers
 from surefoot.tools.effect_calls import EffectCalls, OnStep
 from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 CLOSE_GRACE_S = 10.0
 """How long `close` lets what was stopped write its last row."""
+
+CUT_AGAIN_S = 0.25
 
 Key = tuple[str, int, Action]
 
@@ -98,11 +100,8 @@ class LocalRunner:
         around = Surroundings(
             task_id=task_id,
             inputs=inputs,
-            workspace=workspace,
-            task_dir=task_dir,
             artifacts_folder=task_folder / "artifacts",
             readable=declared_paths(inputs),
-            clock=clock,
         )
         self._verifier = Verifier(
             host=host,
@@ -115,21 +114,21 @@ class LocalRunner:
             readable=around.readable,
             inputs=inputs,
         )
-        self._attempts = Attempts(
+        self._requests = CallRequests(
             around,
             host=host,
             store=store,
             values=values,
-            calls=EffectCalls(host=host, ledger=ledger, store=store, on_step=on_step),
-            verifier=self._verifier,
             prohibitions=Prohibitions(prohibitions, inputs=inputs, workspace=workspace),
         )
-        self._containers = Containers(
-            attempts=self._attempts,
+        self._attempts = Attempts(
+            requests=self._requests,
+            calls=EffectCalls(host=host, ledger=ledger, store=store, on_step=on_step),
             verifier=self._verifier,
-            store=store,
-            values=values,
             clock=clock,
+        )
+        self._containers = Containers(
+            requests=self._requests, verifier=self._verifier, store=store, clock=clock
         )
         self._waiting: deque[WorkOrder] = deque()
         self._flights: dict[Key, Flight] = {}
@@ -281,9 +280,12 @@ class LocalRunner:
         flights = [f for f in self._flights.values() if not only_safe or self._is_safe(f.order)]
         for flight in flights:
             flight.stop.request()
-        if flights:
-            await self._host.cut([flight.order.subtask for flight in flights])
-            await asyncio.wait([flight.task for flight in flights if flight.task is not None])
+        subtasks = [flight.order.subtask for flight in flights]
+        pending = {flight.task for flight in flights if flight.task is not None}
+        while pending:
+            # Again and again: a call may have been about to begin when the host looked.
+            await self._host.cut(subtasks)
+            _, pending = await asyncio.wait(pending, timeout=CUT_AGAIN_S)
 
     def _is_safe(self, order: WorkOrder) -> bool:
         """Whether making it again is harmless."""
@@ -319,29 +321,13 @@ class LocalRunner:
         """See `Runner.verify`."""
         known = artifacts or {}
         evidence = Evidence(
-            scope=self._attempts.look_ups(bindings),
+            scope=self._requests.look_ups(bindings),
             result=result,
             artifacts=known.get,
             names=tuple(known),
             fresh=True,
         )
         return await self._verifier.evaluate(checks, evidence)
-
-
-def declared_paths(inputs: JsonObject) -> tuple[Path, ...]:
-    """The paths among the goal's inputs: text that starts with `/`, also inside lists, mappings."""
-    found: list[Path] = []
-    stack: list[Json] = [inputs]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, str):
-            if top.startswith("/"):
-                found.append(Path(top))
-        elif is_object(top):
-            stack.extend(top.values())
-        elif is_array(top):
-            stack.extend(top)
-    return tuple(found)
 
 
 def _key(order: WorkOrder) -> Key:

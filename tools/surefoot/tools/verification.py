@@ -139,7 +139,9 @@ class Verifier:
             if len(value) < check.min_items:
                 return False, f"it has {len(value)} items, fewer than {check.min_items}"
         if check.json_schema is not None:
-            fault = await Contents(self.host).schema_fault(check.json_schema, value)
+            fault = await Contents(self.host, evidence.subtask).schema_fault(
+                check.json_schema, value
+            )
             if fault is not None:
                 return False, fault
         if value is None and not {"equals", "min_items", "json_schema"} & stated:
@@ -162,18 +164,18 @@ class Verifier:
             return True, "no child is left that must have it"
         why = ""
         for n, ref in enumerate(refs):
-            ok, why = await self._version(check, ref, fresh=evidence.fresh)
+            ok, why = await self._version(check, ref, evidence)
             if not ok:
                 return False, why if len(refs) == 1 else f"number {n} of {len(refs)}: {why}"
         return True, why if len(refs) == 1 else f"all {len(refs)} hold; the last: {why}"
 
-    async def _version(self, check: ArtifactCheck, ref: ArtifactRef, *, fresh: bool) -> Why:
+    async def _version(self, check: ArtifactCheck, ref: ArtifactRef, evidence: Evidence) -> Why:
         if check.min_bytes is not None and ref["size"] < check.min_bytes:
             return False, f"it has {ref['size']} bytes, fewer than {check.min_bytes}"
         about_text = check.contains is not None or check.regex is not None
-        if about_text or check.json_schema is not None or fresh:
+        if about_text or check.json_schema is not None or evidence.fresh:
             content = await self.store.get_bytes(ref["sha256"])
-            fault = await Contents(self.host).fault(check, content)
+            fault = await Contents(self.host, evidence.subtask).fault(check, content)
             if fault is not None:
                 return False, fault
         return True, f"{ref['size']} bytes, sha256 {ref['sha256'][:12]}"

@@ -1,0 +1,228 @@
+"""From a work order to the one call it asks for: references, schema, prohibitions, key.
+
+Nothing is called here except a tool's own `key=`. Making the call is `effect_calls`.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from surefoot.graph.attempts import effect_of
+from surefoot.graph.errors import (
+    PermanentError,
+    ReferenceMissing,
+    ToolArgumentsInvalid,
+    ToolUnavailable,
+)
+from surefoot.graph.keys import CallKey, call_digest, default_key, own_key
+from surefoot.graph.ports import (
+    ArtifactStore,
+    Binding,
+    ToolCall,
+    ToolHost,
+    ToolSpec,
+    WorkOrder,
+)
+from surefoot.graph.shapes import is_array, is_object
+from surefoot.graph.values import Json, JsonObject, StoredValue
+from surefoot.tools.bindings import Scope, ValueCache, visible_artifacts
+from surefoot.tools.content_checks import (
+    FlatSchema,
+    SchemaValidator,
+    compile_schema,
+    mismatches,
+)
+from surefoot.tools.outcomes import AttemptFailed, PersonNeeded, question
+from surefoot.tools.prohibitions import Prohibitions
+from surefoot.tools.stopping import Stop
+from surefoot.tools.unknown_effects import CallRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is the same for every order of a task."""
+
+    task_id: str
+    inputs: JsonObject
+    artifacts_folder: Path
+    """Read-only copies of accepted artifacts: SUBTASK/NAME."""
+    readable: tuple[Path, ...]
+    """Declared inputs."""
+
+
+class CallRequests:
+    """Builds the calls of one task; a tool's schema is compiled once."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        *,
+        host: ToolHost,
+        store: ArtifactStore,
+        values: ValueCache,
+        prohibitions: Prohibitions,
+    ) -> None:
+        self._around = around
+        self._host = host
+        self._store = store
+        self._values = values
+        self._prohibitions = prohibitions
+        self._readable = (*around.readable, around.artifacts_folder)
+        self._validators: dict[str, tuple[FlatSchema, SchemaValidator]] = {}
+
+    def scope(self, order: WorkOrder) -> Scope:
+        """The look-ups of an order's `${...}`."""
+        return self.look_ups(order.bindings, order.item)
+
+    def look_ups(
+        self, bindings: Mapping[str, Binding], item: tuple[StoredValue, int] | None = None
+    ) -> Scope:
+        """Look-ups among the goal's inputs, these bindings and this item."""
+        return Scope(
+            values=self._values,
+            store=self._store,
+            artifacts_folder=self._around.artifacts_folder,
+            inputs=self._around.inputs,
+            bindings=bindings,
+            item=item,
+        )
+
+    async def make(self, order: WorkOrder, scope: Scope, stop: Stop) -> CallRequest:
+        """The call that a `tool` order asks for, resolved, validated, allowed and with its key.
+
+        Raises:
+            AttemptFailed: it cannot or may not be made.
+            PersonNeeded: a person must approve it first.
+            Cut: stopped meanwhile.
+        """
+        work = order.work
+        spec = self._host.specs.get(work.tool or "")
+        if spec is None:
+            raise AttemptFailed("unknown_tool", f"there is no tool {work.tool!r}", retryable=False)
+        try:
+            args, writes = await stop.guard(_resolved(order, scope))
+        except ReferenceMissing as missing:
+            raise AttemptFailed("bad_reference", str(missing), retryable=False) from None
+        except PermanentError as damaged:
+            raise AttemptFailed("inconsistent_state", str(damaged), retryable=False) from None
+        self._validate(spec, args, scope)
+        broken = self._prohibitions.broken_by(spec.name, args, writes=writes)
+        if broken is not None:
+            raise AttemptFailed("prohibited", broken, retryable=False)
+        if work.approve == "always":
+            text = f"May {spec.name} be called for subtask {order.subtask!r}?"
+            raise PersonNeeded(question(order, "approve", text))
+        meaning = scope.meaning(work.args, args)
+        key = await self._key(order, spec, args, meaning, stop)
+        return CallRequest(
+            task_id=self._around.task_id,
+            call=self._call(order, spec, args, writes, key.idempotency_key),
+            spec=spec,
+            effect=effect_of(spec, work),
+            key=key,
+            recovering=order.recovering,
+            may_ask=work.approve != "never",
+            stop=stop,
+        )
+
+    def _validate(self, spec: ToolSpec, args: JsonObject, scope: Scope) -> None:
+        if spec.name not in self._validators:
+            self._validators[spec.name] = FlatSchema(spec.schema), compile_schema(spec.schema)
+        flat, validator = self._validators[spec.name]
+        wrong = [] if flat.fits(args) else mismatches(validator, args)
+        if wrong:
+            nulled = sorted(scope.nulled)
+            because = f" (null because it was skipped: {', '.join(nulled)})" if nulled else ""
+            raise AttemptFailed(
+                "bad_arguments",
+                f"{spec.name}: {'; '.join(wrong)}{because}",
+                retryable=False,
+                null_reference=bool(nulled),
+            )
+
+    async def _key(
+        self,
+        order: WorkOrder,
+        spec: ToolSpec,
+        args: JsonObject,
+        meaning: JsonObject,
+        stop: Stop,
+    ) -> CallKey:
+        task_id = self._around.task_id
+        if not spec.has_key:
+            return default_key(task_id, order.subtask, call_digest(spec.name, meaning))
+        try:
+            text = await stop.guard(self._host.key(self._call(order, spec, args, None, "")))
+            return own_key(task_id, spec.name, text)
+        except ToolArgumentsInvalid as wrong:
+            raise AttemptFailed("bad_arguments", str(wrong), retryable=False) from None
+        except ToolUnavailable as gone:
+            raise AttemptFailed("crashed", str(gone)) from None
+
+    def _call(
+        self,
+        order: WorkOrder,
+        spec: ToolSpec,
+        args: JsonObject,
+        writes: tuple[str, ...] | None,
+        idempotency_key: str,
+    ) -> ToolCall:
+        return ToolCall(
+            tool=spec.name,
+            # A tool in this process could change what others see of a shared value.
+            args=copy.deepcopy(args) if spec.in_process else args,
+            subtask=order.subtask,
+            attempt=order.attempt,
+            failed_attempts=order.failed_attempts,
+            idempotency_key=idempotency_key,
+            timeout_s=order.timeout_s,
+            writes=writes,
+            readable=self._readable,
+            denied_hosts=self._prohibitions.denied_hosts,
+            denied_paths=self._prohibitions.denied_paths,
+            artifacts=visible_artifacts(order.bindings),
+        )
+
+
+async def _resolved(order: WorkOrder, scope: Scope) -> tuple[JsonObject, tuple[str, ...] | None]:
+    """The call's arguments and the paths it may write.
+
+    Raises:
+        ReferenceMissing, PermanentError: see `Scope.resolve`.
+    """
+    work = order.work
+    args: JsonObject = await scope.resolve(work.args)
+    if work.writes is None:
+        return args, None
+    writes: Json = await scope.resolve(work.writes)
+    return args, tuple(_globs(writes))
+
+
+def _globs(writes: Json) -> list[str]:
+    """Resolved `writes`: a reference may stand for a whole list; null (skipped) names no path."""
+    found: list[str] = []
+    for one in writes:
+        if is_array(one):
+            found += _globs(one)
+        elif isinstance(one, str) and one:
+            found.append(one)
+        elif one is not None:
+            raise ReferenceMissing("writes", f"a path must be text, not {type(one).__name__}")
+    return found
+
+
+def declared_paths(inputs: JsonObject) -> tuple[Path, ...]:
+    """The paths among the goal's inputs: text that starts with `/`, also inside lists, mappings."""
+    found: list[Path] = []
+    stack: list[Json] = [inputs]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, str):
+            if top.startswith("/"):
+                found.append(Path(top))
+        elif is_object(top):
+            stack.extend(top.values())
+        elif is_array(top):
+            stack.extend(top)
+    return tuple(found)
