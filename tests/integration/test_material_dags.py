@@ -7,16 +7,13 @@ import asyncio
 import gzip
 import json
 import re
-import tempfile
 from collections import Counter
-from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from surefoot.checkpointing.embedded import EmbeddedServer
 from surefoot.graph.progress import ProgressMeter
 from surefoot.graph.session import Engine
 from surefoot.graph.settings import Settings
@@ -109,24 +106,12 @@ def plan_of(workflow: Workflow, log: Path) -> dict[str, Any]:
     return {"subtasks": subtasks}
 
 
-@pytest.fixture(scope="module")
-def home() -> Generator[Path]:
-    """A home folder in which the embedded server keeps running for all tests of this module."""
-    with tempfile.TemporaryDirectory(prefix="surefoot-dags-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # as root the server runs as another user
-        server = EmbeddedServer(folder)
-        server.acquire()
-        yield folder
-        server.release()
-
-
-async def run(plan: dict[str, Any], home: Path, folder: Path) -> dict[str, Any]:
+async def run(plan: dict[str, Any], settings: Settings, folder: Path) -> dict[str, Any]:
     """Run a plan to its end; returns the task's row."""
     await asyncio.to_thread((folder / "marks.py").write_text, TOOLS)
     goal = {"objective": "Every node has run once, after those it needs."}
     task = {"name": "dag", "goal": goal, "tools": ["./marks.py"], "concurrency": 8, "plan": plan}
-    async with await Engine.open(Settings.from_environment({"SUREFOOT_HOME": str(home)})) as engine:
+    async with await Engine.open(settings) as engine:
         created = await engine.create({"task": task, "task_dir": str(folder)})
         await engine.run(created.id)
         async with engine.database.borrowed() as connection:
@@ -140,10 +125,10 @@ async def run(plan: dict[str, Any], home: Path, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
 async def test_every_node_runs_once_and_after_those_it_needs(
-    path: Path, home: Path, tmp_path: Path
+    path: Path, settings: Settings, tmp_path: Path
 ) -> None:
     workflow, log = read(path), tmp_path / "calls"
-    row = await run(plan_of(workflow, log), home, tmp_path)
+    row = await run(plan_of(workflow, log), settings, tmp_path)
     assert row == {"status": "completed", "progress": 1.0}
     lines = log.read_text().splitlines()
     assert Counter(lines) == Counter(
@@ -176,7 +161,7 @@ def test_weighted_progress_is_exact_after_every_level(path: Path, tmp_path: Path
     ("workflow_name", "level"), [("pegasus__montage", 0), ("pegasus__epigenomics", 2)]
 )
 async def test_a_run_that_stops_after_a_level_has_its_progress(
-    workflow_name: str, level: int, home: Path, tmp_path: Path
+    workflow_name: str, level: int, settings: Settings, tmp_path: Path
 ) -> None:
     workflow = read(next(path for path in FILES if path.name.startswith(workflow_name)))
     levels = workflow.levels()
@@ -193,6 +178,6 @@ async def test_a_run_that_stops_after_a_level_has_its_progress(
         "success": [{"type": "result"}],
     }
     plan["subtasks"].append({**gate, "depends_on": sorted(set(workflow.needs) - later)})
-    row = await run(plan, home, tmp_path)
+    row = await run(plan, settings, tmp_path)
     assert row["status"] == "failed"
     assert row["progress"] == pytest.approx(workflow.gold[level], abs=1e-4)
