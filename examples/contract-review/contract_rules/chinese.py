@@ -113,7 +113,7 @@ def _read_term(source: Source, found: Found) -> None:
         renewed = _RENEW.search(sentence)
         if renewed and found.renewal is None:
             found.renewal = "automatic" if "自动" in renewed.group() else "by agreement"
-            found.renewal_notice = _advance(sentence)
+            found.renewal_notice = _advance(sentence) if found.renewal == "automatic" else None
             found.add(source.quote("renewal", start + renewed.start(), start + renewed.end()))
 
 

@@ -1,11 +1,13 @@
 """Whose law governs an English contract."""
 
 import re
+from itertools import islice
 
 from contract_rules.found import Found
 from contract_rules.places import national_law, places_in, unlisted_place
 from contract_rules.spans import Source
 
+_MOST_LAWS = 12
 _LAW = re.compile(r"\blaws?\b", re.I)
 _GOVERNS = re.compile(
     r"\b(?:govern(?:ed|s|ing)?|constru(?:ed|es)|interpret(?:ed|ation)|enforced|subject\s+to"
@@ -47,7 +49,7 @@ def read_governing_law(source: Source, found: Found) -> None:
 def _place_of(sentence: str) -> tuple[str, int] | None:
     """The place after `law(s) of`, else before `law`; where a company was founded is not one."""
     places: list[tuple[str, int]] = []
-    for law in _LAW.finditer(sentence):
+    for law in islice(_LAW.finditer(sentence), _MOST_LAWS):
         before = sentence[max(0, law.start() - 80) : law.start()]
         of = _LAW_OF.match(sentence[law.start() : law.start() + 60])
         if of is None or _UNDER_LAWS.search(before):

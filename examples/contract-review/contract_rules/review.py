@@ -16,8 +16,12 @@ from contract_rules.termination import read_termination
 
 _CJK = re.compile(r"[\u3400-\u9fff]")
 _TITLE_EN = re.compile(
-    r"\b(?:(?:[A-Z][A-Za-z&-]{1,20}|of|and|for|to|the),?\s){0,7}(?:AGREEMENT|Agreement|CONTRACT|Contract|LEASE|Lease"
-    r"|DEED|Deed|LICEN[CS]E|Terms\s+and\s+Conditions)\b"
+    r"\b(?:(?!THIS\b|This\b)(?:[A-Z][A-Za-z&-]{1,20}|of|and|for|to|the),?\s){0,7}"
+    r"(?:AGREEMENT|Agreement|CONTRACT|Contract|LEASE|Lease|DEED|Deed|LICEN[CS]E"
+    r"|Terms\s+and\s+Conditions)\b"
+)
+_NOT_TITLE = re.compile(
+    r"^(?:(?:This|The|of|Execution\s+(?:Copy|Version)|Exhibit\s+[\w.-]+)\s+)+|[-=_*#\s]+$", re.I
 )
 _TITLE_ZH = re.compile(r"^[#\s*《]{0,8}(?P<title>[^\n。，,：:]{2,30}?(?:合同|协议)(?:书)?)", re.M)
 
@@ -37,9 +41,9 @@ def title_of(text: str, fallback: str) -> str:
     if 3 < len(first) <= 80 and re.search(
         r"\b(?:agreement|contract|lease|deed|licen[cs]e)\b", first, re.I
     ):
-        return first
+        return _NOT_TITLE.sub("", first)
     match = _TITLE_EN.search(text, 0, 3_000)
-    return re.sub(r"^(?:This|THIS|The|THE)\s+", "", fold(match.group())) if match else fallback
+    return _NOT_TITLE.sub("", fold(match.group())) if match else fallback
 
 
 def review_text(text: str, file: str) -> dict[str, Any]:

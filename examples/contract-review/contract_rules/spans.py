@@ -7,10 +7,14 @@ other rule files bound their repetitions: a filing of 300 kB takes well under a 
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 QUOTE_LIMIT = 700
 """A longer sentence is quoted as a window of about this many characters around the finding."""
+
+SENTENCE_LIMIT = 4_000
+"""A longer sentence is read in pieces: this bounds what one rule looks at."""
 
 _STOP = re.compile(
     r"""[.!?]["”’')\]]{0,3}(?=\s|$)     # a full stop, perhaps with closing quotes
@@ -74,19 +78,28 @@ def fold(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-def _sentences(text: str):
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for stop in _STOP.finditer(text):
         if text[stop.start()] == "." and _NO_STOP.search(
             text[max(0, stop.start() - 12) : stop.start()]
         ):
             continue
-        yield from _trimmed(text, start, stop.end())
+        yield from _pieces(text, start, stop.end())
         start = stop.end()
-    yield from _trimmed(text, start, len(text))
+    yield from _pieces(text, start, len(text))
 
 
-def _trimmed(text: str, start: int, end: int):
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sentence; one that never ends, as in tables and lists, in pieces of `SENTENCE_LIMIT`."""
+    while end - start > SENTENCE_LIMIT:
+        cut = _backward(text, start + SENTENCE_LIMIT, start + SENTENCE_LIMIT // 2)
+        yield from _trimmed(text, start, cut)
+        start = cut
+    yield from _trimmed(text, start, end)
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     piece = text[start:end]
     lead = len(piece) - len(piece.lstrip())
     body = piece.strip()

@@ -147,7 +147,7 @@ def read_renewal(source: Source, found: Found) -> None:
     start, end = source.sentence(best[1])
     sentence = source.text[start:end]
     found.renewal = "automatic" if _AUTOMATIC.search(sentence) else "by agreement"
-    found.renewal_notice = notice_period(sentence)
+    found.renewal_notice = notice_period(sentence) if found.renewal == "automatic" else None
     found.add(source.quote("renewal", best[1], best[1] + 1))
 
 
