@@ -98,6 +98,10 @@ class TaskJournal:
         usage = cast("Mapping[str, Json]", columns.pop("usage", None) or {})
         self._queued.task.update(_known({**columns, **usage}, TASK_COLUMNS))
 
+    def pending(self) -> bool:
+        """Whether anything is queued."""
+        return bool(self._queued)
+
     def discard(self) -> None:
         """Drop what is queued (the superstep that queued it runs again)."""
         self._queued = Outbox()

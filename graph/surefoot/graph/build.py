@@ -70,7 +70,8 @@ class TaskGraph(StateGraph[TaskState, None, TaskInput, TaskState]):
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Compile as usual; the limit can still be set in an invocation's config."""
-        return super().compile(*args, **kwargs).with_config(recursion_limit=RECURSION_LIMIT)
+        compiled: Any = super().compile(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+        return compiled.with_config(recursion_limit=RECURSION_LIMIT)
 
 
 def build_task_graph(

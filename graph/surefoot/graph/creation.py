@@ -3,6 +3,7 @@
 import asyncio
 import re
 import secrets
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import cast
 
 from langchain_core.tools import BaseTool
 
-from surefoot.checkpointing.tasks import insert_task
+from surefoot.checkpointing.artifacts import ObjectArtifacts
+from surefoot.checkpointing.tasks import create_task as store_task
 from surefoot.graph.errors import UsageError
 from surefoot.graph.manifest import input_digests, tool_digests
 from surefoot.graph.opening import Shared
@@ -21,7 +23,7 @@ from surefoot.graph.settings import Settings
 from surefoot.graph.task_file import LoadedFile
 from surefoot.graph.validation import Fault, LocalWorld, Report, validate_task
 from surefoot.graph.values import JsonObject
-from surefoot.tools.host import describe_tools
+from surefoot.tools.host import ChildToolHost
 
 UNSUPPORTED = ("agent", "group")
 """Kinds that a plan may name and that this version cannot run."""
@@ -32,9 +34,9 @@ class InvalidTask(UsageError):
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        first = report.faults[0].message
-        more = f" (and {len(report.faults) - 1} more faults)" if len(report.faults) > 1 else ""
-        super().__init__(report.faults[0].code, first + more)
+        faults = list(report.faults)
+        more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
+        super().__init__(faults[0].code, faults[0].message + more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ async def create_task(
     _refuse_unsupported(mapping)
     id = _checked_id(task_id) if task_id else _new_id(report.task.name)
     inputs = await asyncio.to_thread(input_digests, report.task.goal.inputs)
-    row, created = await insert_task(
+    row, created = await store_task(
         shared.database,
         id,
         name=report.task.name,
@@ -116,16 +118,40 @@ async def _validated(
         if isinstance(listed, list)
         else []
     )
-    specs, faults = await describe_tools(modules, objects, task_dir=task_dir)
+    specs, faults = await describe_tools(modules, objects, task_dir)
     report = await asyncio.to_thread(
         validate_task,
         mapping,
         tools=specs,
-        tool_faults=[Fault("bad_tools_module", fault) for fault in faults],
+        tool_faults=faults,
         models=[model] if model else [],
         world=LocalWorld(),
     )
     return report, specs
+
+
+async def describe_tools(
+    modules: Sequence[str], objects: Sequence[BaseTool], task_dir: Path
+) -> tuple[Mapping[str, ToolSpec], list[Fault]]:
+    """Learn the tools of modules and objects; modules are imported in a process of their own."""
+    with tempfile.TemporaryDirectory(prefix="surefoot-") as folder:
+        place = Path(folder)
+        host = await ChildToolHost.start(
+            modules,
+            objects,
+            task_id="describe",
+            workspace=place / "workspace",
+            task_dir=task_dir,
+            store=ObjectArtifacts((place / "artifacts").as_uri()),
+            slots=1,
+            staging=place / "staging",
+            on_log=lambda subtask, attempt, line: None,
+        )
+        try:
+            faults = [Fault("bad_tools_module", fault.message) for fault in host.faults]
+            return dict(host.specs), faults
+        finally:
+            await host.close()
 
 
 def _refuse_unsupported(mapping: JsonObject) -> None:

@@ -6,7 +6,7 @@ What the engine and a host app's graph have in common. One per process and event
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,16 +15,17 @@ from langchain_core.tools import BaseTool
 from surefoot.checkpointing.artifacts import ObjectArtifacts
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.journal import TaskJournal
-from surefoot.checkpointing.keeper import LeaseKeeper
-from surefoot.checkpointing.lease import Lease
+from surefoot.checkpointing.lease import Lease, LeaseKeeper
 from surefoot.checkpointing.ledger import PostgresLedger
+from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.saver import TaskSaver
-from surefoot.checkpointing.tasks import apply_commands, task_row, update_task
+from surefoot.checkpointing.tasks import apply_command, update_task
 from surefoot.graph.control import Stop, TaskControl
 from surefoot.graph.errors import LeaseHeld, UsageError
 from surefoot.graph.opening import OpenTask, Shared, Stored, open_task
 from surefoot.graph.ports import Command
 from surefoot.graph.settings import Settings
+from surefoot.graph.values import JsonObject
 
 
 @dataclass(slots=True)
@@ -33,6 +34,13 @@ class _Running:
 
     control: TaskControl
     lease: Lease | None = None
+    commands: list[Command] = field(default_factory=list[Command])
+
+    def obey(self, command: Command) -> None:
+        """A command arrived; it counts as applied once this go has ended."""
+        self.commands.append(command)
+        if command.name == "cancel":
+            self.control.stop("cancel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +61,7 @@ class Holder:
         self.database = database
         self._running: dict[str, _Running] = {}
         self._loop = asyncio.get_running_loop()
-        self.leases = LeaseKeeper(database, on_command=self._on_command, on_lost=self._on_lost)
+        self.leases = LeaseKeeper(database)
         self.ledger = PostgresLedger(database, self._lease_of)
         self.shared = Shared(
             settings=settings,
@@ -99,7 +107,7 @@ class Holder:
         Raises:
             UsageError: there is no such task.
         """
-        row = await task_row(self.database, task_id)
+        row = await Readers(self.database).task_row(task_id)
         if row is None:
             raise UsageError(
                 "unknown_task", f"there is no task {task_id!r}: `surefoot list` shows them"
@@ -125,9 +133,11 @@ class Holder:
         running = self._running[task_id] = _Running(TaskControl())
         async with AsyncExitStack() as stack:
             stack.callback(self._running.pop, task_id)
-            lease = running.lease = await self.leases.acquire(task_id)
+            lease = running.lease = await self.leases.acquire(
+                task_id, on_lost=running.control.lose, on_command=running.obey
+            )
             stack.push_async_callback(self.leases.release, lease)
-            stack.push_async_callback(apply_commands, self.database, lease)
+            stack.push_async_callback(self._report, running, lease)
             yield await self._open(task_id, lease, running.control, objects, raise_limits, stack)
 
     async def _open(
@@ -141,7 +151,7 @@ class Holder:
     ) -> Held:
         row = await self.row(task_id)
         if raise_limits:
-            raised = {**(row["spec"].get("raised") or {}), **raise_limits}
+            raised: JsonObject = {**(row["spec"].get("raised") or {}), **raise_limits}
             row["spec"] = {**row["spec"], "raised": raised}
             await update_task(self.database, lease, spec=row["spec"])
         stored = Stored.from_row(row)
@@ -170,11 +180,8 @@ class Holder:
             raise UsageError("not_held", f"this process does not hold task {task_id!r}")
         return running.lease
 
-    def _on_command(self, task_id: str, command: Command) -> None:
-        if command.name == "cancel":
-            self._stop(task_id, "cancel")
-
-    def _on_lost(self, task_id: str) -> None:
-        running = self._running.get(task_id)
-        if running is not None:
-            running.control.lose()
+    async def _report(self, running: _Running, lease: Lease) -> None:
+        """Tell the senders of commands that these are applied: nothing runs any more."""
+        if not self.leases.lost(lease.task_id):
+            for command in running.commands:
+                await apply_command(self.database, lease, command.id)

@@ -51,6 +51,7 @@ class Stored:
     @classmethod
     def from_row(cls, row: Mapping[str, Json]) -> "Stored":
         """Parse the row of `tasks`."""
+        milestones: JsonObject = row["milestones"] or {}
         return cls(
             id=row["id"],
             spec=row["spec"],
@@ -67,7 +68,7 @@ class Stored:
                 "input": row["inputs_manifest"] or {},
                 "tools module": row["tools_digest"] or {},
             },
-            milestones_failed=(row["milestones"] or {}).get("failed", 0),
+            milestones_failed=milestones.get("failed", 0),
         )
 
     @property
@@ -179,6 +180,7 @@ def _runner(
         task_folder=shared.settings.task_folder(stored.id),
         inputs=stored.inputs,
         prohibitions=goal.prohibitions,
+        clock=time.time,
         on_step=_step_writer(journal),
     )
 

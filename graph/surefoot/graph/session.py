@@ -3,6 +3,8 @@
 The command line, the client and (later) the service stand on it.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,12 @@ from langchain_core.tools import BaseTool
 
 from surefoot.checkpointing.journal import TaskJournal
 from surefoot.checkpointing.outbox import Fence
-from surefoot.checkpointing.tasks import await_command, record_command
+from surefoot.checkpointing.tasks import (
+    bump_durations,
+    command_outcome,
+    record_command,
+    withdraw_command,
+)
 from surefoot.graph.build import build_task_graph
 from surefoot.graph.creation import Created, InvalidTask, create_task, validate_file
 from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, UsageError
@@ -108,13 +115,19 @@ class Engine(Holder):
                 "wrong_state", f"task {task_id!r} is {row['status']}: there is nothing to cancel"
             )
         try:
-            lease = await self.leases.acquire(task_id)
+            await self._cancel_unheld(task_id, by)
         except LeaseHeld:
-            command = await record_command(self.database, task_id, "cancel", {}, by)
+            command = await record_command(self.database, task_id, "cancel", {}, by=by)
             if wait:
-                await await_command(self.database, command)
-            return
+                await self._await_cancel(task_id, command, by)
+
+    async def _cancel_unheld(self, task_id: str, by: str) -> None:
+        """Cancel a task that nobody holds. Raises LeaseHeld where somebody does."""
+        lease = await self.leases.acquire(task_id)
         try:
+            row = await self.row(task_id)
+            if row["status"] in ("completed", "failed", "cancelled"):
+                return
             journal = TaskJournal(task_id)
             journal.bind(Fence(self.database, lease))
             journal.task(status="cancelled", stopping=False)
@@ -122,6 +135,19 @@ class Engine(Holder):
             await journal.flush()
         finally:
             await self.leases.release(lease)
+
+    async def _await_cancel(self, task_id: str, command: int, by: str) -> None:
+        """Wait for the holder to apply the command; do it ourselves when it is gone."""
+        while True:
+            for _ in range(10):
+                outcome = await command_outcome(self.database, command)
+                if outcome is None or outcome["applied_at"] is not None:
+                    return
+                await asyncio.sleep(0.1)
+            with contextlib.suppress(LeaseHeld):
+                await self._cancel_unheld(task_id, by)
+                await withdraw_command(self.database, command)
+                return
 
     async def _drive(self, held: Held) -> None:
         """Run the graph to its end; across lost connections within the process."""
@@ -135,6 +161,7 @@ class Engine(Holder):
                 ):
                     pass
                 await held.journal.flush()
+                await bump_durations(self.database, held.opened.context.durations)
                 return
             except DatabaseUnavailable:
                 await self.database.wait_until_back(GONE_FOR_S)

@@ -3,6 +3,7 @@
 from surefoot.graph.values import Outcome, Record, StoredValue
 from surefoot.nodes.context import TaskContext, Views
 from surefoot.nodes.expansion import writes_overlap
+from surefoot.nodes.orders import work_of
 
 
 async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: Views) -> Record:
@@ -15,6 +16,10 @@ async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: View
     record = _completed(outcome, old)
     for ref in record.get("artifacts", ()):
         context.journal.artifact(outcome["subtask"], outcome["attempt"], ref)
+    if outcome["action"] == "attempt":
+        work = work_of(seen.index.unit(outcome["subtask"]), old, "attempt")
+        took = outcome["ended"] - outcome["started"]
+        context.durations.setdefault(work.tool or work.kind, []).append(took)
     marks = {"marks": record["marks"]} if "marks" in record else {}
     context.journal.event(
         "SubtaskImproved" if outcome["action"] == "improve" else "SubtaskCompleted",

@@ -52,6 +52,8 @@ class TaskContext:
     milestones_failed: int = 0
     progress: float = -1.0
     """As last told to readers."""
+    durations: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Seconds of accepted attempts by tool, for the history that estimates come from."""
     reserved: int = 0
     """Steps reserved for orders in flight."""
     over: bool = False
