@@ -129,7 +129,7 @@ def in_database(url: str, name: str) -> str:
 
 def _temporary_database(url: str, template: str) -> Generator[str]:
     name = f"test_{os.getpid()}_{uuid.uuid4().hex[:12]}"
-    _administer(url, f"create database {name} template {template} strategy file_copy")
+    _administer(url, f"create database {name} template {template}")
     yield in_database(url, name)
     _administer(url, f"drop database {name} with (force)")
 

@@ -11,9 +11,9 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -22,6 +22,9 @@ from obstore.store import LocalStore, ObjectStore, S3Store, from_url
 
 from surefoot.graph.errors import PermanentError, TransientError, UsageError
 from surefoot.graph.values import ArtifactRef
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig  # exists for type checkers only
 
 SMALL_BYTES = 8 * 1024 * 1024
 """Up to here a blob is put in one piece."""
@@ -50,9 +53,13 @@ class ObjectArtifacts:
         try:
             self._store = self._open(url)
         except (BaseError, ValueError, OSError) as exc:
+            # The library's own text repeats the URL, perhaps with a password.
+            why = exc.strerror if isinstance(exc, OSError) else "not an address it knows"
             raise UsageError(
-                "artifacts_url", f"cannot use SUREFOOT_ARTIFACTS_URL {_shown(url)!r}: {exc}"
-            ) from exc
+                "artifacts_url",
+                f"cannot use SUREFOOT_ARTIFACTS_URL {_shown(url)!r} ({why}): "
+                "write file:///FOLDER or s3://BUCKET/PREFIX",
+            ) from None
 
     async def put_bytes(self, content: bytes) -> str:
         """Store and return the sha256 (hex)."""
@@ -95,7 +102,7 @@ class ObjectArtifacts:
             return LocalStore(self.root)
         if parts.scheme == "s3" and os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:"):
             # A stand-in on the local network (MinIO): plain HTTP, and no bucket in the host name.
-            options = {"allow_http": True}
+            options: ClientConfig = {"allow_http": True}
             return S3Store.from_url(url, client_options=options, virtual_hosted_style_request=False)
         return from_url(url)
 
@@ -245,11 +252,15 @@ class ObjectArtifacts:
         return removed
 
 
+class _Digest(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+
 def _key(sha256: str) -> str:
     return f"sha256/{sha256[:2]}/{sha256}"
 
 
-def _hashed(source: BinaryIO, digest: "hashlib._Hash") -> Iterator[bytes]:
+def _hashed(source: BinaryIO, digest: "_Digest") -> Iterator[bytes]:
     while chunk := source.read(CHUNK_BYTES):
         digest.update(chunk)
         yield chunk
@@ -261,10 +272,10 @@ def _signature(file: Path, sha256: str) -> tuple[str, int, int, int]:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translated() -> Generator[None]:
     try:
         yield
-    except BaseError as exc:
+    except (BaseError, OSError) as exc:
         first = str(exc).strip().splitlines()[0]
         raise ArtifactsUnavailable(f"the artifact store does not answer: {first}") from exc
 

@@ -98,11 +98,11 @@ class Readers:
         """Touched subtasks by state."""
         return {row["state"]: row["n"] for row in await self._all("counts", id=id)}
 
-    async def _all(self, name: str, **parameters: Any) -> list[DictRow]:
+    async def _all(self, query: str, /, **parameters: Any) -> list[DictRow]:
         async with self.database.borrowed() as connection:
-            cursor = await connection.execute(queries("readers")[name], parameters)
+            cursor = await connection.execute(queries("readers")[query], parameters)
             return await cursor.fetchall()
 
-    async def _one(self, name: str, **parameters: Any) -> DictRow | None:
-        rows = await self._all(name, **parameters)
+    async def _one(self, query: str, /, **parameters: Any) -> DictRow | None:
+        rows = await self._all(query, **parameters)
         return rows[0] if rows else None
