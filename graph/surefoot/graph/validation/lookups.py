@@ -46,11 +46,11 @@ class _Reader:
     def read_node(self, node: Node) -> None:
         """Read the values of a subtask or pattern."""
         position = self.scope.index.get(node.id.removeprefix(self.scope.prefix))
-        for value in _values_of(node):
-            for problem in reference_faults(value):
-                self._unknown(f"subtask {node.id!r}", node.id, problem)
-            for reference in find_references(value):
-                self._read(node, position, reference)
+        values = list(_values_of(node))
+        for problem in reference_faults(values):
+            self._unknown(f"subtask {node.id!r}", node.id, problem)
+        for reference in find_references(values):
+            self._read(node, position, reference)
         outputs = node.unit.outputs
         if is_object(outputs) and node.inner is not None:  # looks inside, when all of it is done
             self.read_free(f"subtask {node.id!r}", node.id, node.inner, outputs)

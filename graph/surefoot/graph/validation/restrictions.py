@@ -8,7 +8,6 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from surefoot.graph.plan import Work
@@ -88,7 +87,7 @@ class _Rules:
             denied = next((p for p in self.writing if self._below(known, p)), None)
             if denied is not None:
                 yield "prohibited", f"may write {glob!r}, but writing below {denied!r} is denied"
-            elif not self._inside(known):
+            elif not _inside(known):
                 why = f"may write {glob!r}, which is outside the workspace; give a path within it"
                 yield "missing_permission", why
 
@@ -122,9 +121,12 @@ class _Rules:
     def _absolute(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self.workspace, path))
 
-    def _inside(self, glob: str) -> bool:
-        place, root = PurePosixPath(self._absolute(glob)), PurePosixPath(self.workspace)
-        return not glob.startswith("/") and (place == root or root in place.parents)
+
+def _inside(glob: str) -> bool:
+    """Whether a glob stays in the workspace it is relative to."""
+    if ".." not in glob:
+        return not glob.startswith("/")
+    return not posixpath.normpath(glob).startswith(("/", ".."))
 
 
 def _text_argument(node: Node, work: Work, name: str) -> str | None:

@@ -2,13 +2,16 @@
 
 import difflib
 import json
-from collections.abc import Collection, Sequence
+import string
+from collections.abc import Collection, Iterator, Sequence
 
 from surefoot.graph.values import Json
 
 SHOWN = 8
-_MAX_CANDIDATES = 2000
-"""Above this many names only exact spellings but for case and separators are looked for."""
+_MAX_CANDIDATES = 300
+"""Above this many names only single slips are looked for, whose cost does not grow with them."""
+
+_ID_CHARS = "-_" + string.ascii_letters + string.digits
 
 
 def listed(names: Sequence[str], *, most: int = SHOWN) -> str:
@@ -26,14 +29,28 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 def nearest(name: str, known: Collection[str]) -> str | None:
     """The known name most like `name`, or None if none is near."""
+    if len(known) > _MAX_CANDIDATES:
+        return next((edit for edit in _edits(name[:60]) if edit in known), None)
     plain = _plain(name)
     for candidate in known:
         if _plain(candidate) == plain and candidate != name:
             return candidate
-    if len(known) > _MAX_CANDIDATES:
-        return None
     found = difflib.get_close_matches(name[:200], known, n=1, cutoff=0.6)
     return found[0] if found else None
+
+
+def _edits(name: str) -> Iterator[str]:
+    """Every text one slip of the finger away (P. Norvig, "How to write a spelling corrector")."""
+    for n in range(len(name) + 1):
+        head, tail = name[:n], name[n:]
+        if tail:
+            yield head + tail[1:]
+        if len(tail) > 1:
+            yield head + tail[1] + tail[0] + tail[2:]
+        for char in _ID_CHARS:
+            yield head + char + tail
+            if tail:
+                yield head + char + tail[1:]
 
 
 def short(value: Json, *, most: int = 60) -> str:
