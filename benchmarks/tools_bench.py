@@ -10,7 +10,7 @@ from pathlib import Path
 
 from langchain_core.tools import tool
 
-from surefoot.tools import effect
+from surefoot.tools import ToolContext, effect
 
 
 @effect("idempotent")
@@ -43,7 +43,7 @@ def sleep_read(id: str, seconds: float) -> str:
     return id
 
 
-def was_recorded(args: dict[str, str]) -> str | None:
+def was_recorded(args: dict[str, str], context: ToolContext) -> str | None:
     """The probe of `record`: its result if the line is there."""
     lines = Path(args["log"]).read_text(encoding="utf-8").splitlines()
     return args["id"] if any(line.split()[0] == args["id"] for line in lines) else None
