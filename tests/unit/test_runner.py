@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fakes import Bench, foreach_order, ok, tool_order
 
-from surefoot.graph.errors import DatabaseUnavailable, LeaseLost
+from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, ToolUnavailable
 from surefoot.graph.ports import Binding, ToolCall, ToolReply
 from surefoot.graph.values import Outcome
 from surefoot.tools.runner import LocalRunner
@@ -182,6 +182,19 @@ async def test_a_bug_of_ours_fails_the_attempt_and_not_the_pool(
     assert "Traceback" in caplog.text
     await runner.submit([tool_order("b", tool="fine")])
     assert (await outcomes(runner, 2))[1]["ok"]
+
+
+async def test_a_store_that_stays_away_fails_the_attempt_for_now(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(content: bytes) -> str:
+        raise ToolUnavailable("the store does not answer")  # any TransientError
+
+    monkeypatch.setattr("surefoot.tools.kept_values.PATIENCE_S", 0.0)
+    monkeypatch.setattr(bench.store, "put_bytes", away)
+    bench.host.add("tool", lambda call: ok("x" * 2000))
+    failure = (await only_outcome(bench)).get("failure") or {}
+    assert (failure.get("kind"), failure.get("retryable")) == ("unavailable", True)
 
 
 # --- stopping --------------------------------------------------------------------------------

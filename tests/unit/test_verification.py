@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 from fakes import Bench, ok
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from surefoot.graph.checks import Check
 from surefoot.graph.ports import Binding, ToolCall, ToolReply
 from surefoot.graph.values import ArtifactRef, Json, JsonObject
-from surefoot.tools.content_checks import in_child, is_cheap_pattern, same_json, schema_fault
+from surefoot.tools.content_checks import (
+    FlatSchema,
+    compile_schema,
+    in_child,
+    is_cheap_pattern,
+    mismatches,
+    same_json,
+    schema_fault,
+)
 
 CHECKS: TypeAdapter[Check] = TypeAdapter(Check)
 
@@ -245,6 +255,38 @@ async def test_costly_questions_are_asked_in_the_child(bench: Bench) -> None:
             ref = await bench.store.artifact("x", b'"aaaa"')
         found = await verify(bench, content, artifacts={"x": [ref]})
         assert found["why"] == "asked"
+
+
+PLAIN = st.sampled_from(["string", "integer", "number", "boolean", "null", "array", "object"])
+SCHEMAS = st.fixed_dictionaries(
+    {
+        "type": st.just("object"),
+        "properties": st.dictionaries(
+            st.sampled_from("abc"), st.fixed_dictionaries({"type": PLAIN}), max_size=3
+        ),
+        "required": st.lists(st.sampled_from("abc"), unique=True),
+        "additionalProperties": st.booleans(),
+    }
+)
+VALUES: list[Json] = [None, True, 0, 1.0, 1.5, "x", [], {}]
+SOME = st.sampled_from(VALUES)
+OBJECTS = st.dictionaries(st.sampled_from("abcd"), SOME, max_size=4)
+
+
+@given(SCHEMAS, OBJECTS | SOME)
+def test_the_shortcut_never_accepts_what_the_full_validator_refuses(
+    schema: JsonObject, value: Json
+) -> None:
+    if FlatSchema(schema).fits(value):
+        assert mismatches(compile_schema(schema), value) == []
+
+
+def test_the_shortcut_knows_the_common_case_and_keeps_out_of_others() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"type": "string", "title": "A"}}}
+    assert FlatSchema(schema).fits({"a": "x"})
+    assert not FlatSchema(schema).fits({"a": 1})
+    limited = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 1}}}
+    assert not FlatSchema(limited).fits({"a": "x"})
 
 
 @pytest.mark.parametrize(

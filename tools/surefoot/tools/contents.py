@@ -72,7 +72,7 @@ class Contents:
 async def ask_host(
     host: ToolHost, call: str, context: JsonObject, *, timeout_s: float
 ) -> bool | str:
-    """Run `module:function` in a child that is killed at the time limit; a text is what is wrong."""
+    """Run `module:function` in a child, killed at the time limit; a text says what is wrong."""
     try:
         return await host.check(call, {**context, "timeout_seconds": timeout_s})
     except ToolUnavailable as gone:

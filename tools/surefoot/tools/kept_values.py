@@ -3,8 +3,11 @@
 The value is cleaned JSON already (`surefoot.graph.plain`). Reading back is in `bindings`.
 """
 
+import asyncio
+import time
 from dataclasses import dataclass
 
+from surefoot.graph.errors import TransientError
 from surefoot.graph.plain import compact_json, fits_inline
 from surefoot.graph.ports import ArtifactStore
 from surefoot.graph.values import (
@@ -16,6 +19,9 @@ from surefoot.graph.values import (
     StoredValue,
 )
 from surefoot.tools.context import RESULT_ARTIFACT
+
+PATIENCE_S = 300.0
+"""How long a store that does not answer is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +47,22 @@ async def keep_value(store: ArtifactStore, value: Json) -> StoredValue:
 
 
 async def keep_text(store: ArtifactStore, content: bytes) -> StoredValue:
-    """Store the compact JSON text of a value as a blob."""
-    return {"sha256": await store.put_bytes(content), "size": len(content)}
+    """Store the compact JSON text of a value as a blob.
+
+    A store that is away is waited for: behind a result stands an effect that cannot be repeated.
+
+    Raises:
+        TransientError: it stayed away for `PATIENCE_S`.
+    """
+    delay, until = 0.5, time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return {"sha256": await store.put_bytes(content), "size": len(content)}
+        except TransientError:
+            if time.monotonic() + delay > until:
+                raise
+        await asyncio.sleep(delay)
+        delay = min(10.0, delay * 2)
 
 
 def result_artifact(stored: StoredValue) -> ArtifactRef | None:

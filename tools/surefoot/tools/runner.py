@@ -14,7 +14,7 @@ from pathlib import Path
 
 from surefoot.graph.attempts import effect_of
 from surefoot.graph.checks import Check
-from surefoot.graph.errors import DatabaseUnavailable, LeaseLost
+from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, TransientError
 from surefoot.graph.ports import (
     ArtifactStore,
     Binding,
@@ -198,6 +198,9 @@ class LocalRunner:
             return stopped(order, started, self._clock())
         except (LeaseLost, DatabaseUnavailable):
             raise
+        except TransientError as away:  # the object store does not answer
+            failure = AttemptFailed("unavailable", str(away))
+            return not_accepted(order, started, self._clock(), failure)
         except Exception as bug:  # ours: it must neither kill the pool nor pass for a result
             log.exception("attempt %s of %s ended unexpectedly", order.attempt, order.subtask)
             failure = AttemptFailed("internal", f"{type(bug).__name__}: {bug}")
