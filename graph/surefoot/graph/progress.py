@@ -99,6 +99,10 @@ class ProgressMeter:
         """Whether it is scheduled as a whole: no group, and no expanded foreach."""
         return subtask in self._weights
 
+    def knows(self, subtask: str) -> bool:
+        """Whether the plan, as far as it is expanded, has a subtask or child of this id."""
+        return subtask in self._weights or subtask in self._containers
+
     def share(self, subtask: str) -> float:
         """A leaf's part of the whole weight, in [0, 1]."""
         return self._weights[subtask] / _SCALE
@@ -175,14 +179,11 @@ def meter_of(
     """
     meter = ProgressMeter(plan)
     for subtask in sorted(expanded, key=lambda name: name.count("/")):
-        if subtask in meter._containers:  # pyright: ignore[reportPrivateUsage]  (same module)
+        if meter.knows(subtask):
             meter.expand(subtask, expanded[subtask])
-    for subtask, state in states.items():
-        if meter.is_leaf(subtask):
-            meter.move(subtask, state)
-    for subtask, state in states.items():
-        if subtask in meter._containers:  # pyright: ignore[reportPrivateUsage]  (same module)
-            meter.move(subtask, state)
+    known = [subtask for subtask in states if meter.knows(subtask)]
+    for subtask in sorted(known, key=lambda name: not meter.is_leaf(name)):
+        meter.move(subtask, states[subtask])
     return meter
 
 

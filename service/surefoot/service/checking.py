@@ -1,0 +1,66 @@
+"""Checking a task file without running it: faults in words, or the plan as it would run."""
+
+from collections.abc import Sequence
+
+from surefoot.graph.values import JsonObject
+from surefoot.service import exits
+from surefoot.service.client import Surefoot, load
+from surefoot.service.documents import plan_entries
+from surefoot.service.output import Output
+from surefoot.service.running import RunRequest
+
+
+async def show_validation(request: RunRequest, out: Output) -> int:
+    """Validate a file and say what was found; returns the exit code."""
+    found = await validation(request)
+    if out.json:
+        out.document(found)
+    else:
+        for line in fault_lines(found):
+            out.line(line)
+    return exits.DONE if found["valid"] else exits.WRONG_USAGE
+
+
+async def show_plan(request: RunRequest, out: Output) -> int:
+    """Validate a file and print its plan; nothing is made."""
+    from surefoot.graph.errors import UsageError
+
+    loaded = load(request.file, request.sets)
+    found = await validation(request)
+    if not found["valid"]:
+        out.invalid(UsageError("invalid", f"{request.file} is not valid"), found)
+        return exits.WRONG_USAGE
+    plan = loaded.mapping.get("plan")
+    if not plan:
+        raise UsageError(
+            "missing_model", "the task file has no plan: this version runs plans that are given"
+        )
+    columns = ["phase", "subtask", "kind", "tool", "depends_on", "weight"]
+    out.rows(plan_entries(plan, {}), columns, none="the plan is empty")
+    return exits.DONE
+
+
+async def validation(request: RunRequest) -> JsonObject:
+    """The validator's document on a file."""
+    async with Surefoot() as surefoot:
+        return await surefoot.validate(
+            request.file, sets=request.sets, tools=request.tools, model=request.model
+        )
+
+
+def fault_lines(found: JsonObject) -> list[str]:
+    """A validation document for a person: one line for each fault and warning, then a verdict."""
+    lines = [f"fault    {_words(fault)}" for fault in found["faults"]]
+    lines += [f"warning  {_words(warning)}" for warning in found["warnings"]]
+    verdict = "valid" if found["valid"] else f"not valid: {_number(found['faults'], 'fault')}"
+    if found["warnings"]:
+        verdict += f", {_number(found['warnings'], 'warning')}"
+    return [*lines, verdict]
+
+
+def _words(fault: JsonObject) -> str:
+    return f"{fault['code']}: {' '.join(fault['message'].split())}"
+
+
+def _number(found: Sequence[JsonObject], noun: str) -> str:
+    return f"{len(found)} {noun}{'s' if len(found) != 1 else ''}"

@@ -1,0 +1,201 @@
+"""The commands that look: status, list, plan, history, events, logs, result, artifacts."""
+
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from surefoot.graph.values import JsonObject
+from surefoot.service.carrying import carry_out
+from surefoot.service.client import Surefoot
+from surefoot.service.options import (
+    DebugOption,
+    FollowOption,
+    JsonOption,
+    NewestArgument,
+    TaskArgument,
+)
+from surefoot.service.output import Output, dumps, write
+
+WatchOption = Annotated[bool, typer.Option("--watch", help="Stay until the task rests.")]
+
+
+def status(
+    id: NewestArgument = None,
+    *,
+    watch: WatchOption = False,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Say where a task is."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        from surefoot.service.showing import show_status
+
+        async with Surefoot() as surefoot:
+            await show_status(surefoot, id, out, watch=watch)
+
+    carry_out(work, out)
+
+
+def list_tasks(
+    *, watch: WatchOption = False, json: JsonOption = False, debug: DebugOption = False
+) -> None:
+    """List the tasks, newest first."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        from surefoot.service.showing import show_list
+
+        async with Surefoot() as surefoot:
+            await show_list(surefoot, out, watch=watch)
+
+    carry_out(work, out)
+
+
+def plan(
+    id: TaskArgument,
+    *,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", min=1, help="Not the newest.")
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="FILE", help="Write the plan (YAML, or JSON by name)."),
+    ] = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show a task's plan and the state of its subtasks."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        from surefoot.service.exporting import export_plan
+
+        async with Surefoot() as surefoot:
+            entries = await surefoot.plan(id, version=version)
+            if export is not None:
+                looker = await surefoot.looker()
+                written = await looker.plan_of(await looker.task(id), version)
+                export_plan(written, export)
+                out.note(f"wrote {export}")
+            columns = ["phase", "subtask", "kind", "tool", "state", "attempts", "reason"]
+            out.rows(entries, columns, none="the task has no plan")
+
+    carry_out(work, out)
+
+
+def history(id: TaskArgument, *, json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Show every decision and turn of a task, with its strategy and reason."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        async with Surefoot() as surefoot:
+            entries = await surefoot.history(id)
+            columns = ["time", "type", "subtask", "attempt", "strategy", "reason"]
+            out.rows(entries, columns, none="nothing has happened yet")
+
+    carry_out(work, out)
+
+
+def events(
+    id: TaskArgument,
+    *,
+    follow: FollowOption = False,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show the events of a task, oldest first."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        async with Surefoot() as surefoot:
+            columns = ["time", "type", "subtask", "attempt", "reason"]
+            await _stream(surefoot.events(id, follow=follow), out, columns, follow=follow)
+
+    carry_out(work, out)
+
+
+def logs(
+    id: TaskArgument,
+    subtask: Annotated[str | None, typer.Argument(metavar="[SUBTASK]")] = None,
+    *,
+    follow: FollowOption = False,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show what the tools of a task logged."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        async with Surefoot() as surefoot:
+            lines = surefoot.logs(id, subtask, follow=follow)
+            await _stream(lines, out, ["time", "subtask", "attempt", "text"], follow=follow)
+
+    carry_out(work, out)
+
+
+def result(
+    id: TaskArgument,
+    subtask: Annotated[str | None, typer.Argument(metavar="[SUBTASK]")] = None,
+    *,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Print a subtask's result as JSON, or the results of the plan's last subtasks."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        async with Surefoot() as surefoot:
+            out.document(await surefoot.result(id, subtask))
+
+    carry_out(work, out)
+
+
+def artifacts(
+    id: TaskArgument,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="SUBTASK/NAME, or a name alone.")
+    ] = None,
+    *,
+    version: Annotated[int | None, typer.Option("--version", metavar="N", min=1)] = None,
+    to: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it here.")
+    ] = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List the artifacts of a task, or read one."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        from surefoot.service.exporting import deliver_artifact
+
+        async with Surefoot() as surefoot:
+            if name is not None:
+                entry, content = await surefoot.artifact(id, name, version=version)
+                deliver_artifact(entry, content, to, out)
+                return
+            entries = await surefoot.artifacts(id)
+            columns = ["name", "version", "size", "media_type", "attempt", "time"]
+            out.rows(entries, columns, none="the task has no artifacts")
+
+    carry_out(work, out)
+
+
+async def _stream(
+    entries: AsyncGenerator[JsonObject], out: Output, columns: Sequence[str], *, follow: bool
+) -> None:
+    """Write entries as they come: JSON lines when following, one JSON list else, or plain lines."""
+    if out.json and not follow:
+        out.document([entry async for entry in entries])
+        return
+    async for entry in entries:
+        if out.json:
+            write(dumps(entry) + "\n")
+        else:
+            cells = [entry.get(column) for column in columns]
+            write("  ".join(" ".join(str(cell).split()) for cell in cells if cell is not None))
+            write("\n")

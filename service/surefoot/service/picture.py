@@ -1,0 +1,271 @@
+"""A task as a person sees it, kept up to date by its events: what the live view draws.
+
+Built once from the table rows, then moved by new events alone, so that a plan of ten thousand
+subtasks costs nothing while it stands still. Pure: draws and reads nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from surefoot.graph.progress import Counts, ProgressMeter, meter_of, retry_rate
+from surefoot.graph.values import JsonObject, SubtaskState
+from surefoot.graph.workload import Seen
+from surefoot.service.documents import plan_subtasks
+from surefoot.service.rows import Row, children_of, posix, seen_of, states_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A leaf that runs now."""
+
+    attempt: int
+    tool: str | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What did not go as planned with a subtask: `degraded`, `skipped`, `failed`, `retrying`."""
+
+    kind: str
+    reason: str
+    attempts: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One subtask of the plan as it stands in the tree."""
+
+    id: str
+    name: str
+    kind: str
+    phase: str | None = None
+    children: int | None = None
+
+
+@dataclass(slots=True)
+class Stage:
+    """A phase of the plan with its subtasks, in the order of the plan; None = in no phase."""
+
+    id: str | None
+    name: str
+    members: list[Member] = field(default_factory=list[Member])
+
+
+class TaskPicture:
+    """The present look of one task. `apply` moves it on by one event."""
+
+    def __init__(self, task: Row, plan: JsonObject, subtasks: Iterable[Row]) -> None:
+        rows = list(subtasks)
+        self.task_id: str = task["id"]
+        self.name: str = task["name"]
+        self.status: str = task["status"]
+        self.concurrency: int = task["concurrency"]
+        self.began = posix(task["created_at"]) or 0.0
+        self.plan = plan
+        self.stages = _stages(plan)
+        self.meter: ProgressMeter = meter_of(plan, states_of(rows), children_of(rows))
+        self.seen: dict[str, Seen] = seen_of(rows)
+        self.running: dict[str, Running] = {}
+        self.troubles: dict[str, Trouble] = {}
+        self.milestones: dict[str, str] = {
+            m["id"]: "open" for m in cast("list[Mapping[str, Any]]", plan.get("milestones") or [])
+        }
+        failure: JsonObject = task["failure"] or {}
+        self.failure: str | None = failure.get("message")
+        self._members = {m.id: m for stage in self.stages for m in stage.members}
+        self._states: dict[str, SubtaskState] = {}
+        self._tally: dict[str, dict[SubtaskState, int]] = {}
+        self._attempts: dict[str, int] = {}
+        for row in rows:
+            self._take_row(row)
+
+    # --- what is seen --------------------------------------------------------------------------
+
+    def counts(self) -> Counts:
+        """Leaves by state."""
+        return self.meter.counts()
+
+    def progress(self) -> float:
+        """Weighted progress."""
+        return self.meter.progress(completed=self.status == "completed")
+
+    @property
+    def attempts(self) -> int:
+        """Ended attempts."""
+        return sum(self._attempts.values())
+
+    @property
+    def retry_rate(self) -> float:
+        """As in the status document."""
+        return retry_rate(self.attempts, len(self._attempts))
+
+    def state(self, subtask: str) -> SubtaskState:
+        """The state of a subtask of the plan."""
+        if self.meter.is_leaf(subtask):
+            return self.meter.state(subtask)
+        state = self._states.get(subtask, "pending")
+        tally = self._tally.get(subtask, {})
+        started = any(n for moved, n in tally.items() if moved != "pending")
+        return "running" if state == "pending" and started else state
+
+    def tally(self, subtask: str) -> Mapping[SubtaskState, int]:
+        """A container's direct children by state (untouched ones are left out)."""
+        return self._tally.get(subtask, {})
+
+    def attempts_of(self, subtask: str) -> int:
+        """Ended attempts of one subtask or child."""
+        return self._attempts.get(subtask, 0)
+
+    # --- moving on -----------------------------------------------------------------------------
+
+    def apply(self, event: Row) -> None:
+        """Move the picture on by one event; the same event again changes no state."""
+        type, subtask = event["type"], event["subtask"]
+        facts: JsonObject = event["facts"] or {}
+        if type.startswith("Milestone") and facts.get("milestone"):
+            self._milestone(type, facts["milestone"])
+        elif type.startswith("Task"):
+            self._task(type, facts)
+        elif subtask is not None:
+            self._subtask(type, subtask, facts, event)
+
+    def _subtask(self, type: str, id: str, facts: JsonObject, event: Row) -> None:
+        at, attempt, reason = posix(event["time"]) or 0.0, event["attempt"], facts.get("reason")
+        match type:
+            case "SubtaskStarted":
+                self._start(id, Running(attempt=attempt or 1, tool=facts.get("tool"), since=at))
+            case "SubtaskCompleted" | "SubtaskImproved":
+                self._end(id, "completed", at, attempt)
+            case "SubtaskSkipped":
+                self._end(id, "skipped", at, None)
+                self.troubles[id] = Trouble(kind="skipped", reason=reason or "")
+            case "SubtaskFailed":
+                self._end(id, "failed", at, None)
+                self.troubles[id] = Trouble(kind="failed", reason=reason or "")
+            case "SubtaskDegraded":
+                self.troubles[id] = Trouble(kind="degraded", reason=reason or "")
+            case "SubtaskExpanded":
+                self._expand(id, int(facts.get("n") or 0))
+            case "AttemptFailed":
+                self._end(id, "pending", at, attempt)
+                if not self._lasting(id):
+                    self.troubles[id] = Trouble(
+                        kind="retrying", reason=reason or "", attempts=self._attempts.get(id, 0)
+                    )
+            case "AttemptCut":
+                self._end(id, "pending", at, None)
+            case _:
+                pass
+
+    def _start(self, id: str, running: Running) -> None:
+        self.running[id] = running
+        self._set(id, "running")
+        self.seen[id] = replace(
+            self.seen.get(id, Seen()), state="running", started=running.since, finished=None
+        )
+
+    def _end(self, id: str, state: SubtaskState, at: float, attempt: int | None) -> None:
+        self.running.pop(id, None)
+        self._set(id, state)
+        if attempt is not None:
+            self._attempts[id] = max(self._attempts.get(id, 0), attempt)
+        if state == "completed" and not self._lasting(id):
+            self.troubles.pop(id, None)
+        self.seen[id] = replace(self.seen.get(id, Seen()), state=state, finished=at)
+
+    def _lasting(self, id: str) -> bool:
+        """Whether its trouble stays to be shown when the subtask ends well after all."""
+        return id in self.troubles and self.troubles[id].kind != "retrying"
+
+    def _expand(self, id: str, n: int) -> None:
+        if id in self._members:
+            self._members[id].children = n
+        if self.meter.knows(id):
+            self.meter.expand(id, n)
+        self.seen[id] = replace(self.seen.get(id, Seen()), state="running", children=n)
+
+    def _set(self, id: str, state: SubtaskState) -> None:
+        parent = id.rpartition("/")[0]
+        if parent:
+            tally = self._tally.setdefault(parent, {})
+            before = self._states.get(id, "pending")
+            tally[before] = max(0, tally.get(before, 0) - 1)
+            tally[state] = tally.get(state, 0) + 1
+        self._states[id] = state
+        if self.meter.knows(id):
+            self.meter.move(id, state)
+
+    def _milestone(self, type: str, id: str) -> None:
+        if type in ("MilestonePassed", "MilestoneFailed"):
+            self.milestones[id] = "passed" if type == "MilestonePassed" else "failed"
+
+    def _task(self, type: str, facts: JsonObject) -> None:
+        status = _STATUS.get(type)
+        if status is None:
+            return
+        self.status = status
+        self.failure = facts.get("reason") if status == "failed" else None
+        if status != "running":
+            self.running.clear()
+
+    def _take_row(self, row: Row) -> None:
+        id = row["id"]
+        parent = id.rpartition("/")[0]
+        self._states[id] = row["state"]
+        if parent:
+            tally = self._tally.setdefault(parent, {})
+            tally[row["state"]] = tally.get(row["state"], 0) + 1
+        if row["attempts"]:
+            self._attempts[id] = row["attempts"]
+        if id in self._members:
+            self._members[id].children = row["n"]
+        if row["state"] == "running" and self.meter.is_leaf(id):
+            since = posix(row["since"] or row["started_at"]) or 0.0
+            self.running[id] = Running(attempt=row["attempt"], tool=row["tool"], since=since)
+        trouble = _trouble_of(row)
+        if trouble is not None:
+            self.troubles[id] = trouble
+
+
+_STATUS = {
+    "TaskStarted": "running",
+    "TaskResumed": "running",
+    "TaskWaiting": "waiting",
+    "TaskPaused": "paused",
+    "TaskCompleted": "completed",
+    "TaskFailed": "failed",
+    "TaskCancelled": "cancelled",
+}
+
+
+def _trouble_of(row: Row) -> Trouble | None:
+    failure: JsonObject = row["failure"] or {}
+    reason = row["reason"] or failure.get("message") or ""
+    if row["degraded"]:
+        return Trouble(kind="degraded", reason=reason)
+    if row["state"] in ("skipped", "failed"):
+        return Trouble(kind=row["state"], reason=reason)
+    if row["state"] in ("pending", "running") and failure:
+        return Trouble(kind="retrying", reason=reason, attempts=row["attempts"])
+    return None
+
+
+def _stages(plan: JsonObject) -> list[Stage]:
+    """The plan's subtasks by phase; phases in their order, what is in none comes last."""
+    phases = cast("list[Mapping[str, Any]]", plan.get("phases") or [])
+    stages = {p["id"]: Stage(p["id"], p.get("name") or p["id"]) for p in phases}
+    loose = Stage(None, "")
+    for name, subtask in plan_subtasks(plan):
+        if "/" in name:
+            continue
+        member = Member(
+            id=name,
+            name=subtask.get("name") or name,
+            kind=subtask.get("kind") or "tool",
+            phase=subtask.get("phase"),
+        )
+        stages.get(member.phase or "", loose).members.append(member)
+    found = [stage for stage in stages.values() if stage.members]
+    return [*found, loose] if loose.members else found

@@ -1,0 +1,130 @@
+"""Watching a task: a live tree on a terminal, plain lines elsewhere, nothing when quiet.
+
+A view never disturbs the run it watches: a terminal that went away or a database that is gone for
+a moment only makes it silent.
+"""
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from surefoot.checkpointing.database import Database
+from surefoot.graph.errors import DatabaseUnavailable
+from surefoot.service.feed import Feed
+from surefoot.service.output import abandon_stdout, write
+
+REFRESH_S = 0.25
+LINES_EVERY_S = 0.5
+
+
+class View(Protocol):
+    """Shows a feed again and again."""
+
+    async def show(self, feed: Feed) -> None:
+        """Refresh the feed and show what is new. Raises OSError: nobody looks any more."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it should stay."""
+        ...
+
+
+class LiveTree:
+    """The tree on a terminal, redrawn in place (rich)."""
+
+    every_s = REFRESH_S
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        class TerminalConsole(Console):
+            def on_broken_pipe(self) -> None:
+                """Rich would end the process here, and with it the run that is watched."""
+                abandon_stdout()
+                raise BrokenPipeError
+
+        self._console = TerminalConsole()
+        self._live = Live(
+            console=self._console, auto_refresh=False, transient=False, vertical_overflow="crop"
+        )
+        self._live.start()
+
+    async def show(self, feed: Feed) -> None:
+        """Redraw the tree."""
+        from surefoot.service.tree import draw
+
+        await feed.refresh()
+        await feed.estimate()
+        height = max(8, self._console.size.height - 1)
+        drawn = draw(feed.picture, eta=feed.eta, now=time.time(), height=height)
+        self._live.update(drawn, refresh=True)
+
+    def close(self) -> None:
+        """Leave the last picture standing."""
+        self._live.stop()
+
+
+class PlainLines:
+    """One line per event, on stdout or stderr as they are."""
+
+    every_s = LINES_EVERY_S
+
+    async def show(self, feed: Feed) -> None:
+        """Write the new lines."""
+        from surefoot.service.lines import tell
+
+        for line in tell(await feed.refresh()):
+            write(line + "\n")
+
+    def close(self) -> None:
+        """Nothing is to be left."""
+
+
+def make_view() -> LiveTree | PlainLines:
+    """The view that fits stdout."""
+    return LiveTree() if sys.stdout.isatty() else PlainLines()
+
+
+@asynccontextmanager
+async def watching(database: Database, task_id: str) -> AsyncGenerator[None]:
+    """Show a task while the body runs, and once more at its end."""
+    view, feed = make_view(), Feed(database, task_id)
+    watch = asyncio.create_task(_watch(view, feed))
+    try:
+        yield
+    finally:
+        watch.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watch
+        with contextlib.suppress(OSError, DatabaseUnavailable):
+            await view.show(feed)
+        with contextlib.suppress(OSError):
+            view.close()
+
+
+async def watch_until_over(database: Database, task_id: str) -> None:
+    """Show a task that others run until it rests."""
+    from surefoot.service.look import OVER, Looker, is_alive
+
+    looker = Looker(database)
+    async with watching(database, task_id):
+        while True:
+            row = await looker.task(task_id)
+            if row["status"] in OVER or not is_alive(row, time.time()):
+                return
+            await asyncio.sleep(LINES_EVERY_S)
+
+
+async def _watch(view: LiveTree | PlainLines, feed: Feed) -> None:
+    try:
+        while True:
+            with contextlib.suppress(DatabaseUnavailable):
+                await view.show(feed)
+            await asyncio.sleep(view.every_s)
+    except OSError:
+        return

@@ -1,0 +1,76 @@
+"""How numbers are said to a person: durations, sizes, intervals, and what to do next."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from surefoot.service.status import Eta
+
+RAISABLE = {
+    "deadline": "--max-seconds N",
+    "too_many_failures": "--max-failures N",
+    "budget_exhausted": "--max-steps N",
+}
+"""Ends that a raised limit undoes, with the option that raises it."""
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    seconds = max(0.0, seconds)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def eta_text(eta: Eta | None) -> str:
+    """`about 40 s to 1 min 35 s left`, or that nothing is known yet."""
+    if eta is None:
+        return "time left not known yet"
+    low, high = duration(eta["low"]), duration(eta["high"])
+    return f"{low} left" if low == high else f"{low} to {high} left"
+
+
+def size(n: int) -> str:
+    """`812 B`, `4.1 kB`, `12 MB`."""
+    if n < 1000:
+        return f"{n} B"
+    for unit, scale in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
+        if n < 1000 * scale or unit == "GB":
+            return f"{n / scale:.1f} {unit}" if n < 10 * scale else f"{n / scale:.0f} {unit}"
+    return f"{n} B"
+
+
+def result_line(status: Mapping[str, Any]) -> str:
+    """The one line that says how a task stands."""
+    counts, usage = status["subtasks"], status["usage"]
+    facts = [f"{counts['completed']} of {counts['total']} subtasks"]
+    facts += [f"{counts[s]} {s}" for s in ("failed", "skipped") if counts[s]]
+    facts.append(f"{status['attempts']} attempts")
+    if status["retry_rate"]:
+        facts.append(f"retry rate {status['retry_rate']}")
+    facts.append(duration(usage["seconds"]))
+    line = f"{status['status']}  {status['id']}  {', '.join(facts)}"
+    failure = status["failure"]
+    return f"{line}: {failure['code']}: {failure['message']}" if failure else line
+
+
+def next_step(status: Mapping[str, Any]) -> str | None:
+    """What a person can do now, None where nothing is to be done."""
+    id, state = status["id"], status["status"]
+    if state == "failed":
+        failure: dict[str, Any] = status["failure"] or {}
+        code = failure.get("code")
+        if code in RAISABLE:
+            return f"go on with a raised limit: surefoot resume {id} {RAISABLE[code]}"
+        return f"see what happened: surefoot history {id}"
+    if state == "waiting":
+        return f"then go on with: surefoot resume {id}"
+    if state in ("paused", "running", "queued"):
+        return f"go on with: surefoot resume {id}"
+    return None
