@@ -97,24 +97,24 @@ def declared_artifacts(node: Node) -> set[str]:
 def _check_key(
     case: Case, node: Node, reference: Reference, reader: str, findings: Findings
 ) -> None:
+    """A key that a closed schema lacks, or that looks like a slip for another, is a fault."""
     schema = _output_schema(case, node.unit)
     here = None if schema is None else _deref(schema, schema)
     if here is None or not reference.path or not is_object(here.get("properties")):
         return
     known: JsonObject = here["properties"]
     key = reference.path[0]
-    if key in known or here.get("patternProperties") or is_object(here.get("additionalProperties")):
+    if key in known or here.get("patternProperties") or here.get("additionalProperties"):
         return
-    closed = here.get("additionalProperties") is False
     hint = did_you_mean(key, known)
-    if closed or hint:
-        findings.note(
-            "unknown_reference",
-            f"{reader!r}: ${{{reference.text}}}: the result of {node.unit.tool!r} has no key "
-            f"{key!r}{hint or '; it has ' + listed(list(known))}",
-            dict.fromkeys([reader, node.id]),
-            fatal=closed,
-        )
+    closed = here.get("additionalProperties") is False
+    findings.note(
+        "unknown_reference",
+        f"{reader!r}: ${{{reference.text}}}: the result of {node.unit.tool!r} has no key "
+        f"{key!r}{hint or '; it states ' + listed(list(known))}",
+        dict.fromkeys([reader, node.id]),
+        fatal=closed or bool(hint),
+    )
 
 
 def _output_schema(case: Case, work: Work) -> JsonObject | None:

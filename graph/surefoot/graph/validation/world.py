@@ -6,6 +6,7 @@
 import importlib.util
 import os
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -46,7 +47,8 @@ class LocalWorld:
 
     Attributes:
         workspace: where the task would work; None = not known, then it is not judged.
-        task_dir: the task file's folder, where `python` checks find their modules.
+        task_dir: the task file's folder, where `python` checks find their modules; None = not
+            known, then they are not judged.
     """
 
     workspace: Path | None = None
@@ -77,18 +79,25 @@ class LocalWorld:
     def executable(self, name: str) -> bool:
         """See `World`."""
         try:
-            return name == "python" or shutil.which(name) is not None
+            return name == "python" or shutil.which(name, path=_command_path()) is not None
         except (OSError, ValueError):
             return False
 
     def module(self, name: str) -> bool:
         """See `World`; only the top package is looked for, since finding more would import it."""
         top, *rest = name.split(".")
-        if self.task_dir is not None:
-            place = self.task_dir.joinpath(top, *rest)
-            if place.with_suffix(".py").is_file() or place.is_dir():
-                return True
+        if self.task_dir is None:
+            return True
+        place = self.task_dir.joinpath(top, *rest)
+        if place.with_suffix(".py").is_file() or place.is_dir():
+            return True
         try:
             return importlib.util.find_spec(top) is not None
         except (ImportError, ValueError, AttributeError):
             return False
+
+
+def _command_path() -> str:
+    """Where commands are looked for: our interpreter's folder first, as when they run."""
+    own = os.path.dirname(sys.executable)
+    return os.pathsep.join([own, os.environ.get("PATH", os.defpath)])
