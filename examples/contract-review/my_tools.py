@@ -22,7 +22,7 @@ def list_contracts(folder: str) -> dict[str, Any]:
     return {"files": [str(path) for path in list_documents(Path(folder))]}
 
 
-@effect("idempotent")
+@effect("idempotent", retry_on=OSError)  # a document that cannot be parsed stays what it is
 @tool
 def review_contract(path: str, context: ToolContext) -> dict[str, Any]:
     """Read one contract, apply the rules, and put the finding as finding.json."""

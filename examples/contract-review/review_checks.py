@@ -64,5 +64,5 @@ def _paths(context: Context, name: str) -> list[Path]:
     paths: list[Path] = []
     for full, found in context["artifacts"].items():
         if full.rpartition("/")[2] == name:
-            paths += [Path(p) for p in ([found] if isinstance(found, str) else found)]
+            paths += [Path(p) for p in (found if isinstance(found, list) else [found])]
     return list(dict.fromkeys(paths))

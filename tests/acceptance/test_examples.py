@@ -1,0 +1,206 @@
+"""The examples as a user runs them: through the command, as processes, also killed in between."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import cuad
+import pytest
+from conftest import Sql
+from example_code import CONTRACT_REVIEW, FLAKY_STEPS, example_module
+
+from surefoot.graph.settings import Settings
+
+SUREFOOT = Path(sys.executable).with_name("surefoot")
+REVIEW = CONTRACT_REVIEW / "task.yaml"
+FLAKY = FLAKY_STEPS / "task.yaml"
+
+
+class Command:
+    """The command `surefoot` with a home and a database of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        assert settings.database_url is not None
+        self.settings = settings
+        self.environment = {
+            **os.environ,
+            "SUREFOOT_HOME": str(settings.home),
+            "SUREFOOT_DATABASE_URL": settings.database_url,
+            "SUREFOOT_ARTIFACTS_URL": settings.artifacts_url,
+        }
+
+    def __call__(self, *words: str | Path) -> tuple[int, Any]:
+        """Run to the end; the exit code and the JSON document on standard output."""
+        done = subprocess.run(
+            [SUREFOOT, *words, "--json"],
+            env=self.environment,
+            capture_output=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.stdout, done.stderr.decode()
+        return done.returncode, json.loads(done.stdout)
+
+    def artifact(self, task: str, name: str) -> bytes:
+        target = self.settings.home / "copy"
+        subprocess.run(
+            [SUREFOOT, "artifacts", task, name, "-o", target],
+            env=self.environment,
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+        return target.read_bytes()
+
+    @contextmanager
+    def started(self, *words: str | Path) -> Generator[subprocess.Popen[bytes]]:
+        """A process that is running, and is gone afterwards whatever happens."""
+        process = subprocess.Popen(
+            [SUREFOOT, *words],
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def surefoot(settings: Settings) -> Command:
+    return Command(settings)
+
+
+def findings_of(surefoot: Command, task: str) -> list[dict[str, Any]]:
+    """All findings of a contract review, with their quotes looked up in the sources."""
+    _, artifacts = surefoot("artifacts", task)
+    names = [one["name"] for one in artifacts if one["name"].endswith("/finding.json")]
+    return [json.loads(surefoot.artifact(task, name)) for name in names]
+
+
+def assert_verbatim(folder: Path, findings: list[dict[str, Any]]) -> None:
+    reading: Any = example_module(CONTRACT_REVIEW, "reading")
+    for finding in findings:
+        text = reading.read_document(folder / finding["file"])
+        assert finding["quotes"], f"{finding['file']}: nothing is quoted"
+        for quote in finding["quotes"]:
+            assert text[quote["start"] : quote["end"]] == quote["text"]
+
+
+# --- contract-review --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", [REVIEW, FLAKY], ids=["contract-review", "flaky-steps"])
+def test_the_task_files_have_neither_faults_nor_warnings(surefoot: Command, file: Path) -> None:
+    assert surefoot("validate", file) == (0, {"valid": True, "faults": [], "warnings": []})
+
+
+def test_a_contract_review_ends_with_findings_a_register_and_two_reports(
+    surefoot: Command,
+) -> None:
+    expected = json.loads((CONTRACT_REVIEW / "expected.json").read_text("utf-8"))
+    code, status = surefoot("run", REVIEW, "--id", "review")
+    assert (code, status["status"], status["progress"]) == (0, "completed", 1.0), status
+    assert status["milestones"] == {"total": 2, "passed": 2, "failed": 0, "rollbacks": 0}
+    assert (status["subtasks"]["completed"], status["attempts"]) == (15, 15)
+
+    findings = findings_of(surefoot, "review")
+    assert {f["file"] for f in findings} == set(expected) and len(findings) == 12
+    assert_verbatim(CONTRACT_REVIEW / "contracts", findings)
+    rows = csv.DictReader(io.StringIO(surefoot.artifact("review", "register.csv").decode()))
+    for row, file in zip(rows, sorted(expected), strict=True):
+        assert (row["file"], row["risks"].split()) == (file, expected[file]["risks"])
+    for name in ("report.md", "report.html"):
+        report = surefoot.artifact("review", name).decode()
+        assert all(file in report for file in expected)
+
+
+def test_documents_that_cannot_be_read_are_noted_and_do_not_stop_the_review(
+    surefoot: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("Agreement between A Ltd and B Ltd, made on 4 March 2024.")
+    (tmp_path / "broken.pdf").write_text("no PDF at all")
+    (tmp_path / "empty [x], & <b>.txt").write_bytes(b"")
+    code, status = surefoot("run", REVIEW, "--id", "odd", "--set", f"folder={tmp_path}")
+    assert (code, status["status"]) == (0, "completed"), status
+    assert status["degraded"] == ["review/1", "review/2"]
+    rows = csv.DictReader(io.StringIO(surefoot.artifact("odd", "register.csv").decode()))
+    assert [row["reviewed"] for row in rows] == ["in full", "simple", "simple"]
+
+
+@pytest.mark.skipif(not cuad.MATERIAL.is_dir(), reason="contracts_cuad is not here")
+def test_real_contracts_are_reviewed_and_quoted_word_for_word(surefoot: Command) -> None:
+    folder = cuad.MATERIAL / "txt"
+    code, status = surefoot("run", REVIEW, "--id", "cuad", "--set", f"folder={folder}")
+    assert (code, status["status"], status["degraded"]) == (0, "completed", []), status
+    findings = findings_of(surefoot, "cuad")
+    assert sorted(f["file"] for f in findings) == sorted(p.name for p in folder.iterdir())
+    assert_verbatim(folder, findings)
+    found = cuad.recall(findings)
+    print(f"\n{cuad.shown(found)}")  # noqa: T201 - the measurement is what this test is for
+    for name, (good, labelled) in found.items():
+        assert good >= cuad.LEAST[name] * labelled, name
+
+
+# --- flaky-steps ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seed", "attempts", "rate"), [(42, 21, 0.75), (7, 20, 0.667)])
+def test_a_seed_always_fails_at_the_same_places(
+    surefoot: Command, seed: int, attempts: int, rate: float
+) -> None:
+    code, status = surefoot("run", FLAKY, "--id", "flaky", "--set", f"seed={seed}")
+    assert (code, status["status"]) == (0, "completed"), status
+    assert (status["attempts"], status["retry_rate"]) == (attempts, rate)
+    assert status["milestones"]["passed"] == 2
+    summary = json.loads(surefoot.artifact("flaky", "summary.json"))
+    assert summary == {"done_steps": 12, "total_attempts": attempts, "retry_rate": rate}
+
+
+def test_a_step_that_uses_up_its_attempts_ends_the_task(surefoot: Command) -> None:
+    code, status = surefoot("run", FLAKY, "--id", "flaky", "--set", "seed=13")
+    assert (code, status["status"], status["attempts"]) == (1, "failed", 8)
+    assert status["failure"]["code"] == "attempts_exhausted"
+    assert status["failure"]["subtask"] == "step5"
+    assert (status["subtasks"]["completed"], status["subtasks"]["pending"]) == (4, 7)
+
+
+def test_kills_in_between_change_no_figure(surefoot: Command, sql: Sql) -> None:
+    killed = 0
+    for done in (1, 4, 6, 9):
+        with surefoot.started("run", FLAKY, "--id", "flaky", "--quiet") as process:
+            killed += kill_at(process, sql, done)
+    assert killed >= 2, "the task was over before it could be killed often"
+    code, status = surefoot("run", FLAKY, "--id", "flaky")
+    assert (code, status["status"]) == (0, "completed"), status
+    assert (status["attempts"], status["retry_rate"]) == (21, 0.75)
+    summary = json.loads(surefoot.artifact("flaky", "summary.json"))
+    assert summary == {"done_steps": 12, "total_attempts": 21, "retry_rate": 0.75}
+
+
+def kill_at(process: subprocess.Popen[bytes], sql: Sql, done: int) -> bool:
+    """Kill a run once so many subtasks are completed; False if it was over before."""
+    query = "select count(*) from surefoot.subtasks where task_id = 'flaky' and state = 'completed'"
+    wait_until(lambda: sql.value(query) >= done or process.poll() is not None)
+    alive = process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    return alive
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float = 60) -> None:
+    limit = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < limit, "it did not happen in time"
+        time.sleep(0.005)
