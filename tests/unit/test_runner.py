@@ -447,6 +447,14 @@ async def test_a_failed_check_fails_the_attempt_with_evidence(bench: Bench) -> N
     assert "artifacts" not in outcome
 
 
+@pytest.mark.parametrize("name", ["x.txt", "review/x.txt", "review/0/x.txt"])
+async def test_a_childs_check_may_name_its_artifact_in_full(bench: Bench, name: str) -> None:
+    ref = await bench.store.artifact("x.txt", b"content")
+    bench.host.add("tool", lambda call: ok(None, ref))
+    check = {"type": "artifact", "name": name, "min_bytes": 7}
+    assert (await only_outcome(bench, "review/0", success=[check]))["ok"]
+
+
 async def test_judges_and_people_are_asked_only_after_the_programs(bench: Bench) -> None:
     bench.host.add("tool", lambda call: ok(1))
     judge = {"type": "judge", "rubric": "good?"}

@@ -4,10 +4,8 @@ It sees a work order and nothing of the task's state. Whether to try again is de
 """
 
 from surefoot.graph.checks import Check, PersonCheck
-from surefoot.graph.ports import (
-    Clock,
-    WorkOrder,
-)
+from surefoot.graph.index import container_of
+from surefoot.graph.ports import Clock, WorkOrder
 from surefoot.graph.values import ArtifactRef, JsonObject, Outcome
 from surefoot.tools.bindings import Scope, newest
 from surefoot.tools.call_requests import CallRequests
@@ -145,7 +143,7 @@ def _own_artifact(
 ) -> list[ArtifactRef] | None:
     """The versions that a check of this attempt means: its own, else those it was bound to."""
     producer, _, bare = name.rpartition("/")
-    if producer in ("", order.subtask):
+    if producer in ("", order.subtask, container_of(order.subtask)):
         own = newest(artifacts, bare)
         if own is not None:
             return [own]
