@@ -28,7 +28,10 @@ MAY_IMPORT = {
     "roof": {"ground", "tools", "checkpointing", "nodes", "roof"},
     "service": {"ground", "tools", "checkpointing", "nodes", "roof", "service"},
 }
-GROUND_MAY_USE = {*sys.stdlib_module_names, "pydantic", "pydantic_core", "jsonschema"}
+GROUND_MAY_USE = {
+    *(*sys.stdlib_module_names, "pydantic", "pydantic_core"),
+    *("jsonschema", "referencing"),  # its way of naming schemas
+}
 MAY_ALSO_USE = {"surefoot.graph.state": {"langgraph"}, "surefoot.graph.yaml_reader": {"yaml"}}
 
 
