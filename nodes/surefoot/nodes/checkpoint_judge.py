@@ -166,6 +166,8 @@ async def _verify(
         if r.head in seen.index.raw
     }
     names = {check.name for check in checks if isinstance(check, ArtifactCheck)}
+    if any(check.type == "python" for check in checks):
+        names |= {name for raw in seen.index.raw.values() for name in _all_declared(raw)}
     named = {name: artifacts_named(name, records, seen) for name in names}
     work = asyncio.ensure_future(
         context.runner.verify(
@@ -215,8 +217,12 @@ def artifacts_named(
 
 
 def _declares(seen: Views, id: str, name: str) -> bool:
-    raw = seen.index.raw[id]
-    return name in _declared(raw) or name in _declared(cast("JsonObject", raw.get("each") or {}))
+    return name in _all_declared(seen.index.raw[id])
+
+
+def _all_declared(raw: JsonObject) -> list[str]:
+    """The outputs of a subtask, and of the children it will have."""
+    return [*_declared(raw), *_declared(cast("JsonObject", raw.get("each") or {}))]
 
 
 def _declared(raw: JsonObject) -> list[str]:

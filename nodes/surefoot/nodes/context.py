@@ -12,7 +12,16 @@ from typing import Any
 
 from surefoot.graph.budget import effective_limits
 from surefoot.graph.index import PlanIndex, container_of
-from surefoot.graph.ports import ArtifactStore, Clock, Control, Draw, Journal, Runner, ToolSpec
+from surefoot.graph.ports import (
+    ArtifactStore,
+    Binding,
+    Clock,
+    Control,
+    Draw,
+    Journal,
+    Runner,
+    ToolSpec,
+)
 from surefoot.graph.progress import ProgressMeter, meter_of
 from surefoot.graph.readiness import ReadySet
 from surefoot.graph.state import TaskState
@@ -54,6 +63,10 @@ class TaskContext:
     """As last told to readers."""
     durations: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """Seconds of accepted attempts by tool, for the history that estimates come from."""
+    bindings: dict[tuple[str, bool], tuple[Record | None, Binding]] = field(
+        default_factory=dict[tuple[str, bool], tuple[Record | None, Binding]]
+    )
+    """What orders may see of a subtask, kept while its record stays the same."""
     reserved: int = 0
     """Steps reserved for orders in flight."""
     over: bool = False
@@ -63,6 +76,7 @@ class TaskContext:
         """Drop derived views: the next node builds them anew from the state."""
         self.index = self.ready = self.meter = None
         self.reserved = 0
+        self.bindings.clear()
 
     def seconds(self) -> float:
         """Seconds a worker has held the task, this go included."""

@@ -33,7 +33,7 @@ def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views
     work = work_of(unit, record, action)
     container = container_of(id)
     parent = records.get(container) if container else None
-    bindings = _bindings(unit, work, records)
+    bindings = _bindings(id, work, records, context, seen)
     if action == "gather":
         bindings[id] = _gathered(id, record, records)
     return WorkOrder(
@@ -58,20 +58,33 @@ def _item(id: str, parent: Record | None) -> tuple[StoredValue, int] | None:
     return parent["items"], int(id.rpartition("/")[2])
 
 
-def _bindings(unit: Unit, work: Work, records: Mapping[str, Record]) -> dict[str, Binding]:
-    wanted: dict[str, bool] = {}
-    for reference in references_of(unit, work):
+def _bindings(
+    id: str, work: Work, records: Mapping[str, Record], context: TaskContext, seen: Views
+) -> dict[str, Binding]:
+    """What the order may see: all it refers to, and the artifacts of what it depends on."""
+    wanted = dict.fromkeys(seen.index.needs(container_of(id) or id), True)
+    for reference in references_of(work):
         if reference.head not in ("item", "index", "inputs"):
-            wanted[reference.head] = wanted.get(reference.head, False) or bool(reference.artifact)
-    return {head: binding(head, records, children=deep) for head, deep in wanted.items()}
+            wanted.setdefault(reference.head, bool(reference.artifact))
+    return {head: _kept_binding(head, records, context, deep) for head, deep in wanted.items()}
 
 
-def references_of(unit: Unit, work: Work) -> list[Reference]:
+def _kept_binding(
+    head: str, records: Mapping[str, Record], context: TaskContext, deep: bool
+) -> Binding:
+    # Many orders depend on one big foreach: its binding is made once, until its record changes.
+    record = records.get(head)
+    kept = context.bindings.get((head, deep))
+    if kept is None or kept[0] is not record:
+        kept = context.bindings[head, deep] = (record, binding(head, records, children=deep))
+    return kept[1]
+
+
+def references_of(work: Work) -> list[Reference]:
     """Every reference in what the runner resolves for this work."""
     checks = [check.model_dump(exclude_unset=True) for check in work.success]
     undo = work.undo.args if work.undo else None
     value = [work.args, work.for_each, work.instructions, work.writes, work.inputs, checks, undo]
-    del unit
     return find_references(value)
 
 
