@@ -219,7 +219,8 @@ def _looked_up(case: Case, node: Node, reference: Reference) -> Json:
     if reference.head == "index":
         return Unknown(reference.text, frozenset(["integer"]))
     if reference.head == "item":
-        return Unknown(reference.text, _item(case, node) if not reference.path else None)
+        whole = node.in_each and not reference.path
+        return Unknown(reference.text, _item(case, node) if whole else None)
     if reference.head not in scope.index:
         return Unknown(reference.text)
     target = scope.nodes[scope.index[reference.head]]

@@ -124,9 +124,8 @@ class _Rules:
 
 def _inside(glob: str) -> bool:
     """Whether a glob stays in the workspace it is relative to."""
-    if ".." not in glob:
-        return not glob.startswith("/")
-    return not posixpath.normpath(glob).startswith(("/", ".."))
+    plain = posixpath.normpath(glob) if ".." in glob else glob
+    return not plain.startswith(("/", "../")) and plain != ".."
 
 
 def _text_argument(node: Node, work: Work, name: str) -> str | None:
