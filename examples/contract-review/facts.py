@@ -45,7 +45,7 @@ def facts_of(finding: Finding) -> list[Fact]:
         _fact("Made", dates["agreement"], "agreement_date"),
         _fact("In effect", dates["effective"], "effective_date"),
         _fact("Term", term_of(finding), "term"),
-        _fact("Ends", dates["expires"]),
+        _fact("Ends", dates["expires"], "term"),
         _fact("Renewal", renewal_of(finding), "renewal"),
         _fact("Governing law", finding["governing_law"], "governing_law"),
         _fact("Ending at will", at_will_of(finding), "termination_for_convenience"),
@@ -56,8 +56,11 @@ def facts_of(finding: Finding) -> list[Fact]:
 
 
 def term_of(finding: Finding) -> str | None:
-    term = finding["term"]
-    return term["length"] or ("without end" if term["perpetual"] else None)
+    """How long it runs: a length, `without end`, or where only an end is agreed, until then."""
+    term, ends = finding["term"], finding["dates"]["expires"]
+    if term["perpetual"]:
+        return "without end"
+    return term["length"] or (f"until {ends}" if ends else None)
 
 
 def renewal_of(finding: Finding) -> str | None:

@@ -6,8 +6,11 @@ Everything that comes from a contract or a file name is escaped.
 import re
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from facts import Fact, Finding, count, facts_of, parties_of
+
+Quote = dict[str, Any]
 
 TITLE = "Contract review"
 LEVELS = ("high", "medium", "low")
@@ -30,8 +33,8 @@ def _sentence(findings: list[Finding]) -> str:
     full = sum(f["reviewed"] == "in full" for f in findings)
     noun = "contract" if len(findings) == 1 else "contracts"
     rest = len(findings) - full
-    tail = f", {rest} not" if rest else ""
-    return f"{len(findings)} {noun}: {full} reviewed in full{tail}."
+    how = f"{full} reviewed in full, {rest} not" if rest else "all reviewed in full"
+    return f"{len(findings)} {noun}: {how}."
 
 
 # --- Markdown --------------------------------------------------------------------------------
@@ -66,9 +69,9 @@ def _md_section(number: int, finding: Finding) -> list[str]:
     lines += [text, ""] if (text := _REVIEWED[finding["reviewed"]]) else []
     lines += [f"- **{risk['level']}**: {_md(risk['text'])}" for risk in finding["risks"]]
     lines += [""] if finding["risks"] else ["No risks were flagged.", ""]
-    for fact in facts_of(finding):
+    for fact, quotes in _with_quotes(finding):
         lines.append(f"- {fact.label}: {_md(fact.value)}")
-        lines += [f"  > {_md(q['text'])} [{q['start']}–{q['end']}]" for q in _quotes(finding, fact)]
+        lines += [f"  > {_md(q['text'])} [{q['start']}–{q['end']}]" for q in quotes]
     if first := finding.get("first_lines"):
         lines += ["", *(f"> {_md(line)}" for line in first)]
     return lines
@@ -184,8 +187,8 @@ def _risk_list(finding: Finding) -> str:
 
 def _fact_list(finding: Finding) -> str:
     rows = [
-        f"<dt>{escape(fact.label)}</dt><dd>{_value(fact)}{_quote_list(finding, fact)}</dd>"
-        for fact in facts_of(finding)
+        f"<dt>{escape(fact.label)}</dt><dd>{_value(fact)}{_quote_list(finding, quotes)}</dd>"
+        for fact, quotes in _with_quotes(finding)
     ]
     return f"<dl>{''.join(rows)}</dl>" if rows else ""
 
@@ -195,11 +198,11 @@ def _value(fact: Fact) -> str:
     return shown if fact.found else f'<span class="absent">{shown}</span>'
 
 
-def _quote_list(finding: Finding, fact: Fact) -> str:
+def _quote_list(finding: Finding, quotes: list[Quote]) -> str:
     return "".join(
         f"<blockquote{_lang(finding)}>{escape(quote['text'])} "
         f'<cite title="characters of the text">{quote["start"]}–{quote["end"]}</cite></blockquote>'
-        for quote in _quotes(finding, fact)
+        for quote in quotes
     )
 
 
@@ -223,8 +226,19 @@ def _lang(finding: Finding) -> str:
 # --- both ------------------------------------------------------------------------------------
 
 
-def _quotes(finding: Finding, fact: Fact) -> list[dict[str, str]]:
-    return [quote for quote in finding["quotes"] if quote["clause"] in fact.clauses]
+def _with_quotes(finding: Finding) -> list[tuple[Fact, list[Quote]]]:
+    """The facts with their quotes; words that support several are shown with the first."""
+    shown: set[int] = set()
+    rows: list[tuple[Fact, list[Quote]]] = []
+    for fact in facts_of(finding):
+        quotes = [
+            quote
+            for quote in finding["quotes"]
+            if quote["clause"] in fact.clauses and quote["start"] not in shown
+        ]
+        shown |= {quote["start"] for quote in quotes}
+        rows.append((fact, quotes))
+    return rows
 
 
 def _total(findings: list[Finding], level: str) -> int:
