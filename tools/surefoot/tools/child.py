@@ -84,6 +84,8 @@ class Root:
     def _fork(self, number: int) -> None:
         fds = (self._fds.popleft(), self._fds.popleft())
         root = os.getpid()
+        # Until the worker has handlers of its own a signal would find those of the root.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
         try:
             pid = os.fork()
         except OSError as exc:
@@ -91,6 +93,7 @@ class Root:
             pid = -1
         if pid == 0:
             self._become_worker(root, *fds)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED)
         for fd in fds:
             os.close(fd)
         if pid > 0:
@@ -108,6 +111,7 @@ class Root:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             outlive_signals()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED)
             for fd in (self._control.detach(), self._woken, self._waker):
                 os.close(fd)
             redirect_output(log_fd)

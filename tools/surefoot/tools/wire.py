@@ -10,6 +10,7 @@ from typing import cast
 from surefoot.graph.values import JsonObject
 
 _LENGTH = 4
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def frame(text: bytes) -> bytes:
@@ -19,7 +20,7 @@ def frame(text: bytes) -> bytes:
 
 def message(content: JsonObject) -> bytes:
     """A mapping as a framed message."""
-    return frame(json.dumps(content, separators=(",", ":")).encode())
+    return frame(_encode(content).encode())
 
 
 class Frames:

@@ -21,7 +21,7 @@ from surefoot.tools.output import OutputPipe
 from surefoot.tools.wire import Frames, message
 
 Stop = Literal["timeout", "cut"]
-_READ_BYTES = 1 << 18
+_READ_BYTES = 1 << 16
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
