@@ -8,11 +8,10 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
 from surefoot.graph.errors import UsageError
 from surefoot.graph.settings import Settings
-from surefoot.graph.task_file import LoadedFile, prepare_mapping, read_task_file
 from surefoot.graph.values import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -23,12 +22,13 @@ if TYPE_CHECKING:
     from surefoot.graph.creation import Created
     from surefoot.graph.ports import ArtifactStore
     from surefoot.graph.session import Engine
+    from surefoot.graph.task_file import LoadedFile
     from surefoot.service.look import Looker
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-TaskSource = str | Path | Mapping[str, Any] | LoadedFile
+TaskSource: TypeAlias = "str | Path | Mapping[str, Any] | LoadedFile"
 """A task file's path, its content as a mapping, or a file that was read already."""
 
 
@@ -368,13 +368,15 @@ async def _all_events(surefoot: Surefoot, id: str | None) -> list[JsonObject]:
     return [event async for event in surefoot.events(id)]
 
 
-def load(source: TaskSource, sets: Mapping[str, Json] | None = None) -> LoadedFile:
+def load(source: TaskSource, sets: Mapping[str, Json] | None = None) -> "LoadedFile":
     """Read a task, wherever it comes from.
 
     Raises:
         UnreadableTask: it cannot be read, or is not even a mapping.
         UsageError: `bad_set`.
     """
+    from surefoot.graph.task_file import LoadedFile, prepare_mapping, read_task_file
+
     if isinstance(source, LoadedFile):
         return source
     if isinstance(source, str | Path):

@@ -53,7 +53,7 @@ class Feed:
             DatabaseUnavailable: the picture stays as it was.
         """
         if self._picture is None:
-            await self._build()
+            await self.begin()
         news: list[News] = []
         while True:
             page = await self._looker.readers.event_rows(
@@ -70,6 +70,11 @@ class Feed:
         if any(new.event["type"] == "PlanAccepted" for new in news):
             await self._build()
         return news
+
+    async def begin(self) -> None:
+        """Draw the picture as it is; what was told before now is no news."""
+        self._last_event = await self._looker.newest_event_id(self._task_id)
+        await self._build()
 
     async def estimate(self) -> None:
         """Bring the remaining time up to date, if it is due."""

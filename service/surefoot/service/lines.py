@@ -10,6 +10,7 @@ from datetime import datetime
 from surefoot.graph.values import JsonObject
 from surefoot.service.feed import News
 from surefoot.service.rows import Row
+from surefoot.service.words import one_line
 
 MOST_LINES = 20
 """Lines per round; what is routine beyond that is counted."""
@@ -66,16 +67,11 @@ def _words(event: Row) -> str:
     )
     line = f"{event['subtask']} {said}" if event["subtask"] else said
     reason = facts.get("reason")
-    return f"{line}: {_one_line(reason)}" if reason else line
+    return f"{line}: {one_line(reason)}" if reason else line
 
 
 def _texts(facts: JsonObject) -> dict[str, str]:
     return {"milestone": str(facts.get("milestone") or "")}
-
-
-def _one_line(text: object) -> str:
-    line = " ".join(str(text).split())
-    return line if len(line) <= 300 else line[:299] + "…"
 
 
 def _clock(moment: datetime) -> str:

@@ -191,6 +191,15 @@ class Looker:
             for name, row in (await self.readers.durations()).items()
         }
 
+    async def newest_event_id(self, id: str) -> int:
+        """The number of the newest event, 0 where there is none: where to go on from."""
+        async with self.readers.database.borrowed() as connection:
+            cursor = await connection.execute(
+                "select coalesce(max(id), 0) as id from surefoot.events where task_id = %s", [id]
+            )
+            row = await cursor.fetchone()
+        return row["id"] if row else 0
+
     async def _event_rows(
         self,
         id: str,

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from surefoot.graph.errors import AgentError, UsageError
 from surefoot.graph.values import Json, JsonObject
+from surefoot.service.words import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class Output:
         if self.json:
             self.document({"error": {"code": code, "message": message}})
         else:
-            sys.stderr.write(f"surefoot: {message}\n")
+            sys.stderr.write(f"surefoot: {one_line(message, most=2000)}\n")
             sys.stderr.flush()
 
     def invalid(self, error: Exception, found: JsonObject) -> None:
@@ -129,5 +130,4 @@ def _cell(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, list):
         return ",".join(str(item) for item in cast("list[object]", value)) or "-"
-    text = " ".join(str(value).split())
-    return text if len(text) <= 120 else text[:119] + "…"
+    return one_line(value, most=120)

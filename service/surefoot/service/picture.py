@@ -63,6 +63,8 @@ class TaskPicture:
         self.status: str = task["status"]
         self.concurrency: int = task["concurrency"]
         self.began = posix(task["created_at"]) or 0.0
+        self.ended = posix(task["updated_at"]) if task["status"] in _OVER else None
+        """When it came to its end, None while it can still go on."""
         self.plan = plan
         self.stages = _stages(plan)
         self.meter: ProgressMeter = meter_of(plan, states_of(rows), children_of(rows))
@@ -127,7 +129,7 @@ class TaskPicture:
         if type.startswith("Milestone") and facts.get("milestone"):
             self._milestone(type, facts["milestone"])
         elif type.startswith("Task"):
-            self._task(type, facts)
+            self._task(type, facts, posix(event["time"]))
         elif subtask is not None:
             self._subtask(type, subtask, facts, event)
 
@@ -201,11 +203,12 @@ class TaskPicture:
         if type in ("MilestonePassed", "MilestoneFailed"):
             self.milestones[id] = "passed" if type == "MilestonePassed" else "failed"
 
-    def _task(self, type: str, facts: JsonObject) -> None:
+    def _task(self, type: str, facts: JsonObject, at: float | None) -> None:
         status = _STATUS.get(type)
         if status is None:
             return
         self.status = status
+        self.ended = at if status in _OVER else None
         self.failure = facts.get("reason") if status == "failed" else None
         if status != "running":
             self.running.clear()
@@ -229,6 +232,7 @@ class TaskPicture:
             self.troubles[id] = trouble
 
 
+_OVER = ("completed", "failed", "cancelled")
 _STATUS = {
     "TaskStarted": "running",
     "TaskResumed": "running",

@@ -14,7 +14,7 @@ from rich.text import Text
 from surefoot.graph.values import SubtaskState
 from surefoot.service.picture import Member, Stage, TaskPicture, Trouble
 from surefoot.service.status import Eta
-from surefoot.service.words import duration, eta_text
+from surefoot.service.words import duration, eta_text, one_line
 
 MARKS: dict[SubtaskState, tuple[str, str]] = {
     "pending": ("·", "dim"),
@@ -37,6 +37,8 @@ TROUBLE_STYLE = {
     "retrying": "dark_orange",
 }
 _URGENCY = {"failed": 0, "retrying": 1, "degraded": 2, "skipped": 3}
+BAR_STYLE = {"completed": "green", "failed": "red", "cancelled": "red"}
+BAR_WIDTH = 32
 MOST_TROUBLES = 6
 MOST_RUNNING = 8
 
@@ -50,7 +52,7 @@ def draw(picture: TaskPicture, *, eta: Eta | None, now: float, height: int) -> R
         now: POSIX seconds.
         height: lines that may be used.
     """
-    head = [_title(picture, now), _bar(picture, eta), Text("")]
+    head = [_title(picture, now), _bar(picture, eta), _figures(picture), Text("")]
     troubles = _troubles(picture)
     room = max(4, height - len(head) - len(troubles) - 1)
     parts: list[RenderableType] = [*head, *_tree(picture, now, room)]
@@ -61,32 +63,37 @@ def draw(picture: TaskPicture, *, eta: Eta | None, now: float, height: int) -> R
 
 def _title(picture: TaskPicture, now: float) -> Text:
     title = Text(no_wrap=True, overflow="ellipsis")
-    title.append(picture.name, "bold")
+    title.append(one_line(picture.name), "bold")
     title.append(f"  {picture.task_id}", "dim")
     title.append(f"  {picture.status}", STATUS_STYLE.get(picture.status, "bold cyan"))
-    title.append(f"  {duration(now - picture.began)}", "dim")
+    title.append(f"  {duration((picture.ended or now) - picture.began)}", "dim")
     return title
 
 
 def _bar(picture: TaskPicture, eta: Eta | None) -> Table:
-    counts, progress = picture.counts(), picture.progress()
-    facts = [f"{counts.completed} of {counts.total}"]
+    progress = picture.progress()
+    row = Table.grid(padding=(0, 1))
+    row.add_column(width=BAR_WIDTH)
+    row.add_column(justify="right", width=7, no_wrap=True)
+    row.add_column(no_wrap=True, overflow="ellipsis")
+    style = BAR_STYLE.get(picture.status, "cyan")
+    bar = ProgressBar(total=1.0, completed=progress, complete_style=style, finished_style=style)
+    left = eta_text(eta) if picture.status == "running" else ""
+    row.add_row(bar, Text(f"{100 * progress:.1f} %", "bold"), Text(left, "dim"))
+    return row
+
+
+def _figures(picture: TaskPicture) -> Text:
+    counts = picture.counts()
+    facts = [f"{counts.completed} of {counts.total} subtasks"]
     if counts.skipped:
         facts.append(f"{counts.skipped} skipped")
     if counts.failed:
         facts.append(f"{counts.failed} failed")
+    facts.append(f"{picture.attempts} attempts")
     if picture.retry_rate:
         facts.append(f"retry rate {picture.retry_rate:.2f}")
-    if picture.status == "running":
-        facts.append(eta_text(eta))
-    row = Table.grid(padding=(0, 1))
-    row.add_column(width=36)
-    row.add_column(justify="right", width=6)
-    row.add_column(no_wrap=True, overflow="ellipsis")
-    style = "green" if picture.status == "completed" else "cyan"
-    bar = ProgressBar(total=1.0, completed=progress, complete_style=style, finished_style=style)
-    row.add_row(bar, Text(f"{100 * progress:.1f} %", "bold"), Text(" · ".join(facts), "dim"))
-    return row
+    return Text(" · ".join(facts), "dim", no_wrap=True, overflow="ellipsis")
 
 
 def _tree(picture: TaskPicture, now: float, room: int) -> list[Text]:
@@ -139,7 +146,7 @@ def _heading(picture: TaskPicture, stage: Stage, states: Sequence[SubtaskState],
     mark, style = MARKS[state]
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{mark} ", style)
-    line.append(stage.name, "bold" if not over else "")
+    line.append(one_line(stage.name), "bold" if not over else "")
     line.append(f"  {done}/{len(states)}", "dim")
     for id, verdict in picture.milestones.items():
         if _after(picture, id) == stage.id and verdict != "open":
@@ -158,7 +165,7 @@ def _member(picture: TaskPicture, member: Member) -> Text:
     mark, style = MARKS[state]
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"  {mark} ", style)
-    line.append(member.name, style if state in ("failed", "skipped") else "")
+    line.append(one_line(member.name), style if state in ("failed", "skipped") else "")
     if member.name != member.id:
         line.append(f"  {member.id}", "dim")
     if member.children is not None:
@@ -211,15 +218,17 @@ def _troubles(picture: TaskPicture) -> list[Text]:
     if len(found) > MOST_TROUBLES:
         lines.append(Text(f"… {len(found) - MOST_TROUBLES} more", "dim"))
     if picture.failure:
-        lines.append(Text(f"✗ {picture.failure}", "bold red", no_wrap=True, overflow="ellipsis"))
+        lines.append(
+            Text(f"✗ {one_line(picture.failure)}", "bold red", no_wrap=True, overflow="ellipsis")
+        )
     return lines
 
 
 def _trouble(id: str, trouble: Trouble) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
-    what = f"after {trouble.attempts}" if trouble.kind == "retrying" else ""
-    line.append(f"{trouble.kind:9}", TROUBLE_STYLE[trouble.kind])
-    line.append(f" {id} ")
-    line.append(f"{what}: " if what else "  ", "dim")
-    line.append(" ".join(trouble.reason.split()), "dim")
+    line.append(f"{trouble.kind:8}  ", TROUBLE_STYLE[trouble.kind])
+    line.append(id)
+    if trouble.kind == "retrying":
+        line.append(f"  after {trouble.attempts}", "dim")
+    line.append(f"  {one_line(trouble.reason)}", "dim")
     return line

@@ -93,7 +93,9 @@ def make_view() -> LiveTree | PlainLines:
 @asynccontextmanager
 async def watching(database: Database, task_id: str) -> AsyncGenerator[None]:
     """Show a task while the body runs, and once more at its end."""
-    view, feed = make_view(), Feed(database, task_id)
+    feed = Feed(database, task_id)
+    await feed.begin()
+    view = make_view()
     watch = asyncio.create_task(_watch(view, feed))
     try:
         yield

@@ -1,9 +1,10 @@
 """How numbers are said to a person: durations, sizes, intervals, and what to do next."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from surefoot.service.status import Eta
+if TYPE_CHECKING:
+    from surefoot.service.status import Eta
 
 RAISABLE = {
     "deadline": "--max-seconds N",
@@ -11,6 +12,14 @@ RAISABLE = {
     "budget_exhausted": "--max-steps N",
 }
 """Ends that a raised limit undoes, with the option that raises it."""
+
+
+def one_line(text: object, *, most: int = 300) -> str:
+    """A text in one line; what a terminal might obey (escape sequences) is shown, not sent."""
+    line = " ".join(str(text).split())
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else _shown(c) for c in line)
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def duration(seconds: float) -> str:
@@ -28,7 +37,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
-def eta_text(eta: Eta | None) -> str:
+def eta_text(eta: "Eta | None") -> str:
     """`about 40 s to 1 min 35 s left`, or that nothing is known yet."""
     if eta is None:
         return "time left not known yet"
@@ -74,3 +83,7 @@ def next_step(status: Mapping[str, Any]) -> str | None:
     if state in ("paused", "running", "queued"):
         return f"go on with: surefoot resume {id}"
     return None
+
+
+def _shown(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
