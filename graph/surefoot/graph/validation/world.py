@@ -88,6 +88,8 @@ class LocalWorld:
         top, *rest = name.split(".")
         if self.task_dir is None:
             return True
+        if not all(part.isidentifier() for part in (top, *rest)):
+            return False
         place = self.task_dir.joinpath(top, *rest)
         if place.with_suffix(".py").is_file() or place.is_dir():
             return True
