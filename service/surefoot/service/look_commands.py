@@ -17,7 +17,7 @@ from surefoot.service.options import (
     TaskArgument,
 )
 from surefoot.service.output import Output, dumps, write
-from surefoot.service.words import one_line
+from surefoot.service.words import printable
 
 WatchOption = Annotated[bool, typer.Option("--watch", help="Stay until the task rests.")]
 
@@ -198,5 +198,4 @@ async def _stream(
             write(dumps(entry) + "\n")
         else:
             cells = [entry.get(column) for column in columns]
-            shown = [one_line(cell, most=2000) for cell in cells if cell is not None]
-            write("  ".join(shown) + "\n")
+            write("  ".join(printable(str(cell)) for cell in cells if cell is not None) + "\n")

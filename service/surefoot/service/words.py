@@ -16,10 +16,13 @@ RAISABLE = {
 
 def one_line(text: object, *, most: int = 300) -> str:
     """A text in one line; what a terminal might obey (escape sequences) is shown, not sent."""
-    line = " ".join(str(text).split())
-    if not line.isprintable():
-        line = "".join(c if c.isprintable() else _shown(c) for c in line)
+    line = printable(" ".join(str(text).split()))
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """A text with everything that is no printable character shown as an escape."""
+    return text if text.isprintable() else "".join(map(_shown, text))
 
 
 def duration(seconds: float) -> str:
@@ -86,4 +89,6 @@ def next_step(status: Mapping[str, Any]) -> str | None:
 
 
 def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
     return character.encode("unicode_escape").decode("ascii")
