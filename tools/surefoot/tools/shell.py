@@ -104,13 +104,11 @@ def command_argv(command: str | list[str]) -> list[str]:
     Raises:
         Refused: the command is empty.
     """
-    if isinstance(command, str):
-        argv = ["/bin/sh", "-c", command] if command.strip() else []
-    else:
-        argv = [sys.executable if command[:1] == ["python"] else command[0], *command[1:]]
-    if not argv:
+    if not (command.strip() if isinstance(command, str) else command):
         raise Refused("bad_arguments", "the command is empty")
-    return argv
+    if isinstance(command, str):
+        return ["/bin/sh", "-c", command]
+    return [sys.executable if command[0] == "python" else command[0], *command[1:]]
 
 
 def command_env(task_dir: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
