@@ -6,24 +6,22 @@ No message of this module holds a password.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import psycopg
 from psycopg import AsyncConnection, Connection
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from surefoot.checkpointing.connection_text import conninfo, describe
 from surefoot.checkpointing.embedded import EmbeddedServer
 from surefoot.checkpointing.migrate import migrate
 from surefoot.checkpointing.server_folders import make_home
 from surefoot.graph.errors import DatabaseUnavailable, UsageError
 from surefoot.graph.settings import Settings
 
-T = TypeVar("T")
-CONNECT_SECONDS = 10
 POOL_WAIT_SECONDS = 30.0
 BACKOFF_CAP_S = 5.0
 HOT_SETTINGS = (
@@ -174,93 +172,6 @@ class Database:
     def unavailable(self, exc: BaseException) -> DatabaseUnavailable:
         """The transient error for a lost or refused connection, in one line without a password."""
         return DatabaseUnavailable(f"PostgreSQL does not answer: {describe(exc, self.url)}")
-
-
-class KeptConnection:
-    """One connection for the hot statements of one task, or the pool when too many are kept.
-
-    A statement whose connection died is repeated once on a new one; it learns that it may have
-    been committed already.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self._connection: AsyncConnection[DictRow] | None = None
-        self._keeps: bool | None = None
-        self._lock = asyncio.Lock()
-
-    async def run(self, statement: Callable[[AsyncConnection[DictRow], bool], Awaitable[T]]) -> T:
-        """Run `statement(connection, again)`; `again` is True on the repeat.
-
-        Raises:
-            DatabaseUnavailable: the connection was lost, and the repeat failed as well.
-        """
-        async with self._lock:
-            try:
-                return await self._once(statement, again=False)
-            except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseUnavailable):
-                await self._drop()
-            try:
-                return await self._once(statement, again=True)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
-                await self._drop()
-                raise self.database.unavailable(exc) from exc
-
-    async def close(self) -> None:
-        """Close the connection; the next `run` would open another one."""
-        async with self._lock:
-            await self._drop()
-            if self._keeps:
-                self.database.keep_no_longer()
-            self._keeps = None
-
-    async def _once(
-        self, statement: Callable[[AsyncConnection[DictRow], bool], Awaitable[T]], *, again: bool
-    ) -> T:
-        if self._keeps is None:
-            self._keeps = self.database.may_keep()
-        if not self._keeps:
-            async with self.database.borrowed() as connection:
-                return await statement(connection, again)
-        if self._connection is None or self._connection.closed:
-            self._connection = await self.database.connect(hot=True)
-        return await statement(self._connection, again)
-
-    async def _drop(self) -> None:
-        if self._connection is not None:
-            await self._connection.close()
-            self._connection = None
-
-
-def conninfo(url: str, options: str = "") -> str:
-    """The connection string of a URL with our session settings added to its own.
-
-    Raises:
-        UsageError: `database_url`: it is not one. The text does not repeat it: it may be a secret.
-    """
-    try:
-        parsed = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        raise UsageError(
-            "database_url",
-            "SUREFOOT_DATABASE_URL is not a PostgreSQL address: write "
-            "postgresql://USER:PASSWORD@HOST:5432/DATABASE (special characters percent-encoded)",
-        ) from None
-    own = f"{parsed.pop('options', None) or ''} -c timezone=UTC {options}".strip()
-    parsed.setdefault("connect_timeout", CONNECT_SECONDS)
-    parsed.setdefault("application_name", "surefoot")
-    return make_conninfo("", options=own, **parsed)
-
-
-def describe(exc: BaseException, url: str) -> str:
-    """The first line of an error, with the URL's password blotted out."""
-    lines = str(exc).strip().splitlines()
-    text = lines[0].strip() if lines else type(exc).__name__
-    try:
-        password = conninfo_to_dict(url).get("password")
-    except psycopg.ProgrammingError:
-        return "the address cannot be read"
-    return text.replace(str(password), "***") if password else text
 
 
 def _options() -> dict[str, Any]:

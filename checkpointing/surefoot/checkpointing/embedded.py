@@ -8,6 +8,7 @@ stops the server. Finding binaries and running them as another user is in `postg
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -17,9 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from psycopg.pq import PGconn, Ping
+
 from surefoot.checkpointing.postgres_binaries import Binaries, ServerUser, find_binaries
 from surefoot.checkpointing.server_folders import ServerFolders
 from surefoot.graph.errors import UsageError
+from surefoot.graph.processes import process_started
 
 if sys.platform != "win32":
     import fcntl
@@ -29,6 +33,8 @@ PORT = 5432
 
 START_SECONDS = 60.0
 """How long a start (crash recovery included) may take."""
+
+STOP_SECONDS = 30.0
 
 SETTINGS = {
     "listen_addresses": "",
@@ -57,48 +63,46 @@ class EmbeddedServer:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._lock_file: int | None = None
-        self._ready: tuple[Binaries, ServerUser, ServerFolders] | None = None
+        self._prepared: _Server | None = None
 
     def acquire(self) -> str:
         """Make sure the server runs and keep it running until `release`; returns its URL."""
-        binaries, user, folders = self._prepare()
-        with _exclusive(folders.start_lock):
+        server = self._server()
+        with _exclusive(server.folders.start_lock):
             if self._lock_file is None:
-                self._lock_file = os.open(folders.users_lock, os.O_RDWR | os.O_CREAT, 0o600)
+                self._lock_file = os.open(server.folders.users_lock, os.O_RDWR | os.O_CREAT, 0o600)
                 fcntl.flock(self._lock_file, fcntl.LOCK_SH)
             try:
-                _Server(binaries, user, folders).ensure_running()
+                server.ensure_running()
             except BaseException:
                 self._drop_lock()
                 raise
-        return f"postgresql://postgres@/postgres?host={quote(str(folders.sockets), safe='')}"
+        sockets = quote(str(server.folders.sockets), safe="")
+        return f"postgresql://postgres@/postgres?host={sockets}"
 
     def ensure_running(self) -> None:
         """Start the server again when it died. Any number of processes may call this at once.
 
         Does nothing without a share: after `release` a late caller must not start it again.
         """
-        if self._lock_file is None:
+        server = self._server()
+        if self._lock_file is None or server.answers():
             return
-        binaries, user, folders = self._prepare()
-        server = _Server(binaries, user, folders)
-        if server.answers():
-            return
-        with _exclusive(folders.start_lock):
+        with _exclusive(server.folders.start_lock):
             server.ensure_running()
 
     def release(self) -> None:
         """Give up this share; the last one stops the server."""
-        if self._lock_file is None or self._ready is None:
+        if self._lock_file is None:
             return
-        binaries, user, folders = self._ready
-        with _exclusive(folders.start_lock):
+        server = self._server()
+        with _exclusive(server.folders.start_lock):
             try:
                 fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 pass  # somebody else still uses it
             else:
-                _Server(binaries, user, folders).stop()
+                server.stop()
             finally:
                 self._drop_lock()
 
@@ -107,42 +111,40 @@ class EmbeddedServer:
             os.close(self._lock_file)
             self._lock_file = None
 
-    def _prepare(self) -> tuple[Binaries, ServerUser, ServerFolders]:
+    def _server(self) -> "_Server":
         if sys.platform == "win32":
             raise UsageError(
                 "no_embedded_database",
                 "the embedded PostgreSQL needs Linux or macOS: set SUREFOOT_DATABASE_URL to a "
                 "PostgreSQL server",
             )
-        if self._ready is None:
+        if self._prepared is None:
             user = ServerUser.choose()
-            folders = ServerFolders.make(self.home, user)
-            found = find_binaries(folders.data_version())
-            with _exclusive(folders.start_lock):
-                binaries = found.within_reach(user, folders.cluster)
-            self._ready = binaries, user, folders
-        return self._ready
+            self._prepared = _Server(user, ServerFolders.make(self.home, user))
+        return self._prepared
 
 
 class _Server:
     """The server process itself. All but `answers` only while holding the start lock."""
 
-    def __init__(self, binaries: Binaries, user: ServerUser, folders: ServerFolders) -> None:
-        self.binaries = binaries
+    def __init__(self, user: ServerUser, folders: ServerFolders) -> None:
         self.user = user
         self.folders = folders
+        self._binaries: Binaries | None = None
 
     def answers(self) -> bool:
-        arguments = ("-q", "-h", str(self.folders.sockets), "-p", str(PORT), "-t", "3")
-        return self._run("pg_isready", *arguments).returncode == 0
+        """What `pg_isready` asks, without starting a program."""
+        asked = f"host='{self.folders.sockets}' port={PORT} connect_timeout=3"
+        return PGconn.ping(asked.encode()) == Ping.OK
 
     def ensure_running(self) -> None:
         if self.answers():
             return
+        self.folders.check_reach(self.user)
         self._initialise()
         deadline = time.monotonic() + START_SECONDS
         while not self.answers():
-            if not self._postmaster_lives():
+            if self._postmaster() is None:
                 self.folders.pid_file.unlink(missing_ok=True)
                 # After a kill -9 of the postmaster its children hold the shared memory for a
                 # moment, and a start fails until they have noticed: hence the loop.
@@ -151,10 +153,19 @@ class _Server:
                     raise self._failure(done)
             if time.monotonic() > deadline:
                 raise self._failure(None)
-            time.sleep(0.02 if self.answers() else 0.2)
+            time.sleep(0.05)
 
     def stop(self) -> None:
-        self._run("pg_ctl", "stop", "-D", str(self.folders.data), "-m", "fast", "-w", "-s")
+        """A fast shutdown; one that hangs is cut short (the next start then recovers)."""
+        for sign, seconds in ((signal.SIGINT, STOP_SECONDS), (signal.SIGQUIT, 5.0)):
+            deadline = time.monotonic() + seconds
+            pid = self._postmaster()
+            if pid is None:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, sign)
+            while self._postmaster() == pid and time.monotonic() < deadline:
+                time.sleep(0.01)
 
     def _initialise(self) -> None:
         data = self.folders.data
@@ -181,30 +192,31 @@ class _Server:
             "-o", flags,
         )  # fmt: skip
 
-    def _postmaster_lives(self) -> bool:
-        """True where the pid file names a process that is this cluster's postmaster."""
+    def _postmaster(self) -> int | None:
+        """The pid in the pid file, if that process is this cluster's postmaster."""
         try:
             pid = int(self.folders.pid_file.read_text().split("\n", 1)[0])
         except (OSError, ValueError):
-            return False
-        proc = Path("/proc") / str(pid)
-        if not proc.parent.joinpath("self").exists():
-            done = subprocess.run(
-                ["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False
-            )
-            return "postgres" in done.stdout
+            return None
+        if process_started(pid) is None:
+            return None
+        if not Path("/proc/self/cwd").exists():
+            ask = ["ps", "-o", "comm=", "-p", str(pid)]
+            said = subprocess.run(ask, capture_output=True, text=True, check=False).stdout
+            return pid if "postgres" in said else None
         try:
             # The postmaster works in its data folder; a pid reused by anything else does not.
-            return (proc / "cwd").resolve() == self.folders.data.resolve() and (
-                (proc / "comm").read_text().strip() in ("postgres", "postmaster")
-            )
+            works_there = Path(f"/proc/{pid}/cwd").resolve() == self.folders.data.resolve()
         except OSError:
-            return False
+            return None
+        return pid if works_there else None
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.user.run(
-            [str(self.binaries.folder / program), *arguments], folder=self.folders.cluster
-        )
+        if self._binaries is None:
+            found = find_binaries(self.folders.data_version())
+            self._binaries = found.within_reach(self.user, self.folders.cluster)
+        command = [str(self._binaries.folder / program), *arguments]
+        return self.user.run(command, folder=self.folders.cluster)
 
     def _failure(self, done: subprocess.CompletedProcess[str] | None) -> UsageError:
         said = (done.stderr or done.stdout).strip().splitlines() if done else []

@@ -55,11 +55,12 @@ class ServerUser:
             stdin=subprocess.DEVNULL, start_new_session=True, env=_environment(),
         )  # fmt: skip
 
-    def can_enter(self, path: Path) -> bool:
-        """True where the user can reach this folder or program by its path."""
+    def can_enter(self, *paths: Path) -> bool:
+        """True where the user can reach all these folders or programs by their paths."""
         if not self.other:
-            return os.access(path, os.X_OK)
-        question = ["/bin/sh", "-c", 'test -x "$1"', "sh", str(path)]
+            return all(os.access(path, os.X_OK) for path in paths)
+        ask = 'for path; do test -x "$path" || exit 1; done'
+        question = ["/bin/sh", "-c", ask, "sh", *map(str, paths)]
         return self.run(question, folder=Path("/")).returncode == 0
 
     def give(self, folder: Path) -> None:

@@ -24,9 +24,10 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot  # pyright: ignore[r
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import DictRow, dict_row
 
-from surefoot.checkpointing.database import Database, KeptConnection
+from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.journal import TaskJournal
 from surefoot.checkpointing.json_text import json_text
+from surefoot.checkpointing.kept_connection import KeptConnection
 from surefoot.checkpointing.lease import Lease
 from surefoot.checkpointing.outbox import Fence, Outbox, drop_landed, run_fenced
 from surefoot.checkpointing.queries import queries

@@ -44,13 +44,13 @@ class ServerFolders:
         """Make what is missing.
 
         Raises:
-            UsageError: the home cannot be written, or the server's user cannot reach it.
+            UsageError: `home_not_writable`.
         """
         run = home / "run"
         try:
             make_home(home)
             cluster = _own_folder(home / "pg", user)
-            folders = cls(
+            return cls(
                 cluster=cluster,
                 sockets=_socket_folder(run, user),
                 start_lock=run / "server-start.lock",
@@ -58,14 +58,20 @@ class ServerFolders:
             )
         except OSError as exc:
             raise _unusable(home, exc) from exc
-        if not (user.can_enter(cluster) and user.can_enter(folders.sockets)):
+
+    def check_reach(self, user: ServerUser) -> None:
+        """See that the server's user can pass through every folder above its own.
+
+        Raises:
+            UsageError: `home_not_reachable`. Nothing is opened for it by itself.
+        """
+        if not user.can_enter(self.cluster, self.sockets):
             raise UsageError(
                 "home_not_reachable",
-                f"PostgreSQL does not run as root, and its user {user.name!r} cannot enter {home}: "
-                f"allow that (chmod o+x on it and the folders above), choose another SUREFOOT_HOME "
-                "(/var/lib/surefoot), or set SUREFOOT_DATABASE_URL",
+                f"PostgreSQL does not run as root, and its user {user.name!r} cannot enter "
+                f"{self.cluster.parent}: allow that (chmod o+x on it and the folders above), "
+                "choose another SUREFOOT_HOME (/var/lib/surefoot), or set SUREFOOT_DATABASE_URL",
             )
-        return folders
 
     def data_version(self) -> int | None:
         """The major version that wrote the data, None before the first start."""
