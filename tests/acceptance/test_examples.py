@@ -19,6 +19,7 @@ from conftest import Sql
 from example_code import CONTRACT_REVIEW, FLAKY_STEPS, example_module
 
 from surefoot.graph.settings import Settings
+from surefoot.service.client import Surefoot
 
 SUREFOOT = Path(sys.executable).with_name("surefoot")
 REVIEW = CONTRACT_REVIEW / "task.yaml"
@@ -83,11 +84,16 @@ def surefoot(settings: Settings) -> Command:
     return Command(settings)
 
 
-def findings_of(surefoot: Command, task: str) -> list[dict[str, Any]]:
-    """All findings of a contract review, with their quotes looked up in the sources."""
-    _, artifacts = surefoot("artifacts", task)
-    names = [one["name"] for one in artifacts if one["name"].endswith("/finding.json")]
-    return [json.loads(surefoot.artifact(task, name)) for name in names]
+async def findings_of(surefoot: Command, task: str) -> list[dict[str, Any]]:
+    """All findings of a contract review; by the client, since each command is a process."""
+    async with Surefoot(surefoot.settings) as client:
+        names = [one["name"] for one in await client.artifacts(task)]
+        contents = [
+            (await client.artifact(task, name))[1]
+            for name in names
+            if name.endswith("/finding.json")
+        ]
+    return [json.loads(content) for content in contents]
 
 
 def assert_verbatim(folder: Path, findings: list[dict[str, Any]]) -> None:
@@ -107,7 +113,7 @@ def test_the_task_files_have_neither_faults_nor_warnings(surefoot: Command, file
     assert surefoot("validate", file) == (0, {"valid": True, "faults": [], "warnings": []})
 
 
-def test_a_contract_review_ends_with_findings_a_register_and_two_reports(
+async def test_a_contract_review_ends_with_findings_a_register_and_two_reports(
     surefoot: Command,
 ) -> None:
     expected = json.loads((CONTRACT_REVIEW / "expected.json").read_text("utf-8"))
@@ -116,7 +122,7 @@ def test_a_contract_review_ends_with_findings_a_register_and_two_reports(
     assert status["milestones"] == {"total": 2, "passed": 2, "failed": 0, "rollbacks": 0}
     assert (status["subtasks"]["completed"], status["attempts"]) == (15, 15)
 
-    findings = findings_of(surefoot, "review")
+    findings = await findings_of(surefoot, "review")
     assert {f["file"] for f in findings} == set(expected) and len(findings) == 12
     assert_verbatim(CONTRACT_REVIEW / "contracts", findings)
     rows = csv.DictReader(io.StringIO(surefoot.artifact("review", "register.csv").decode()))
@@ -141,11 +147,11 @@ def test_documents_that_cannot_be_read_are_noted_and_do_not_stop_the_review(
 
 
 @pytest.mark.skipif(not cuad.MATERIAL.is_dir(), reason="contracts_cuad is not here")
-def test_real_contracts_are_reviewed_and_quoted_word_for_word(surefoot: Command) -> None:
+async def test_real_contracts_are_reviewed_and_quoted_word_for_word(surefoot: Command) -> None:
     folder = cuad.MATERIAL / "txt"
     code, status = surefoot("run", REVIEW, "--id", "cuad", "--set", f"folder={folder}")
     assert (code, status["status"], status["degraded"]) == (0, "completed", []), status
-    findings = findings_of(surefoot, "cuad")
+    findings = await findings_of(surefoot, "cuad")
     assert sorted(f["file"] for f in findings) == sorted(p.name for p in folder.iterdir())
     assert_verbatim(folder, findings)
     found = cuad.recall(findings)
