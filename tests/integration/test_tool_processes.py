@@ -14,6 +14,7 @@ import pytest
 from tool_place import MODULES, Place
 
 from surefoot.graph.processes import children_of, process_started
+from surefoot.tools import worker_pool
 
 GRACE_S = 2.0
 FAMILY_SIZE = 4  # the worker, its child, a grandchild, and a daemon in a session of its own
@@ -166,6 +167,26 @@ async def test_a_worker_killed_from_outside_is_replaced(place: Place):
     reply = await call
     assert (reply.status, "SIGKILL" in reply.message) == ("crashed", True)
     assert (await place.call("sleeps", seconds=0)).value == "slept"
+
+
+async def test_a_root_that_does_not_answer_is_replaced(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(worker_pool, "ANSWER_WITHIN_S", 0.3)
+    root = place.host.child_pids()[0][0]
+    call = asyncio.create_task(place.call("sleeps", timeout_s=1.0, seconds=60))
+    await until(lambda: bool(children_of(root)))
+    worker = children_of(root)[0]
+    os.kill(root, signal.SIGSTOP)
+    assert (await call).status == "timeout"
+    assert is_gone(root)
+    assert is_gone(worker)
+    assert (await place.call("sleeps", seconds=0)).value == "slept"
+
+
+async def test_a_tool_that_forks_answers_once(place: Place):
+    for _ in range(3):
+        assert (await place.call("forks")).value == "parent"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -70,4 +70,11 @@ def leaves_behind(pids: str) -> int:
     )
 
 
-TOOLS = [sleeps, sleeps_async, computes, family, leaves_behind]
+@effect("read")
+@tool
+def forks() -> str:
+    """Fork, and let the child return, too."""
+    return "parent" if os.fork() else "child"
+
+
+TOOLS = [sleeps, sleeps_async, computes, family, leaves_behind, forks]

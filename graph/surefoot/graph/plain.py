@@ -26,6 +26,7 @@ MAX_MARKS = 20
 
 _ODD_TEXT = re.compile("\x00|[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 _LONG_NUMBER = re.compile(r"\d{19}")
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -94,7 +95,7 @@ def clean_json(value: object, *, limit_bytes: int = MAX_RESULT_BYTES) -> tuple[J
 
 def compact_json(value: Json) -> str:
     """The JSON text of a cleaned value: no spaces, keys in their own order, not ASCII-escaped."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _encode(value)
 
 
 def canonical_json(value: object) -> str:

@@ -81,10 +81,14 @@ def run_to_end(runner: asyncio.Runner, returned: object) -> object:
     """Await an awaitable on a loop kept for it, and cancel what it left behind there."""
     if not inspect.isawaitable(returned):
         return returned
+    return runner.run(_settle_alone(returned))
+
+
+async def _settle_alone(returned: object) -> object:
     try:
-        return runner.run(settle(returned))
+        return await settle(returned)
     finally:
-        runner.run(_cancel_others())
+        await _cancel_others()
 
 
 async def _cancel_others() -> None:

@@ -80,7 +80,8 @@ class ChildToolHost:
             task_dir: the folder of the task file.
             store: where `artifacts.put` goes.
             slots: how many processes stay warm.
-            staging: a folder of this host's own for files on their way; emptied on `close`.
+            staging: a folder of this host's own for files on their way; emptied now and removed
+                on `close`.
             on_log: gets (subtask, attempt, line) for everything printed or logged.
             inputs: declared inputs, readable for every call beside its own `readable`.
 
@@ -257,6 +258,7 @@ class ChildToolHost:
 
 
 def _make_folders(workspace: Path, staging: Path) -> None:
+    shutil.rmtree(staging, ignore_errors=True)  # what a killed process left there
     for folder in (workspace, staging):
         folder.mkdir(parents=True, exist_ok=True)
 

@@ -129,12 +129,15 @@ class Worker:
         self._task_dir = Path(str(setting["task_dir"]))
         self._staging = Path(str(setting["staging"]))
         self._runner = asyncio.Runner()
+        self._pid = os.getpid()
 
     def serve(self) -> None:
         """Answer requests until the main process is gone."""
         while (request := self._line.next_request()) is not None:
             self._line.begin()
             answer = self._answer(request)
+            if os.getpid() != self._pid:
+                os._exit(0)  # forked by the tool, which forgot to end its child
             self._line.end()
             for stream in (sys.stdout, sys.stderr):
                 _flush(stream)
