@@ -7,11 +7,13 @@ import pytest
 
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.journal import TaskJournal
+from surefoot.checkpointing.json_text import json_text
 from surefoot.checkpointing.lease import Lease
-from surefoot.checkpointing.outbox import Fence, Outbox
+from surefoot.checkpointing.outbox import Fence, Outbox, run_fenced
 from surefoot.checkpointing.saver import TaskSaver
-from surefoot.graph.errors import DatabaseUnavailable
+from surefoot.graph.errors import DatabaseUnavailable, LeaseLost
 
+EVENT = {"time": 1.0, "type": "Step"}
 REF: Any = {"name": "a.txt", "sha256": "0" * 64, "size": 3, "media_type": "text/plain"}
 
 
@@ -236,3 +238,21 @@ async def test_heartbeats_and_commits_on_one_row_disturb_each_other_in_nothing(
     assert row == [{"steps": 149, "ok": True}]
     assert sql.value("select count(*) from surefoot.events") == 150
     await saver.close()
+
+
+async def test_a_take_over_waits_for_a_write_that_is_under_way(
+    database: Database, lease: Lease, sql: Any
+) -> None:
+    async with await database.connect() as writer, writer.transaction():
+        await run_fenced(writer, lease, ("events",), {"events": json_text([EVENT])})
+        stealing = asyncio.create_task(asyncio.to_thread(sql.steal, "t1"))
+        waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+        while not await asyncio.to_thread(sql.value, waiting):
+            assert not stealing.done()
+        sql.rows("update surefoot.tasks set acquired_until = null")  # a heartbeat does not wait
+    await stealing
+    assert sql.value("select count(*) from surefoot.events") == 1
+    with pytest.raises(LeaseLost):
+        async with database.borrowed() as writer:
+            await run_fenced(writer, lease, ("events",), {"events": json_text([EVENT])})
+    assert sql.value("select count(*) from surefoot.events") == 1

@@ -36,7 +36,7 @@ class Outbox:
         keyed = self.subtasks or self.plans or self.questions or self.task
         return bool(keyed or self.events or self.artifacts)
 
-    def parameters(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, Any]:
         """The filled parts as `jsonb` texts, by part name."""
         rows: JsonObject = {
             "subtasks": list(self.subtasks.values()),
@@ -47,6 +47,19 @@ class Outbox:
             "task": self.task,
         }
         return {part: json_text(some) for part, some in rows.items() if some}
+
+    def parts(self) -> tuple[str, ...]:
+        """Names of the filled parts for `fenced_statement`; the task's with its columns."""
+        columns = ",".join(sorted(self.task))
+        filled = {
+            "subtasks": self.subtasks,
+            "events": self.events,
+            "artifacts": self.artifacts,
+            "plans": self.plans,
+            "questions": self.questions,
+            f"task:{columns}": self.task,
+        }
+        return tuple(part for part, rows in filled.items() if rows)
 
     def followed_by(self, later: "Outbox") -> "Outbox":
         """Both, where `later` was queued after this one: its columns win."""
@@ -64,7 +77,14 @@ class Outbox:
 def fenced_statement(parts: tuple[str, ...]) -> bytes:
     """One statement: the fence, these parts (see `sql/outbox.sql`), and the verdict."""
     room = queries("outbox")
-    return b"with " + b",\n".join(room[p] for p in ("fence", *parts)) + b"\n" + room["verdict"]
+    body = b", ".join(_part(room, part) for part in ("fence", *parts))
+    return b"with " + body + b" " + room["verdict"]
+
+
+def _part(room: dict[str, bytes], part: str) -> bytes:
+    name, _, columns = part.partition(":")
+    changes = ", ".join(f"{column} = n.{column}" for column in columns.split(","))
+    return room[name].replace(b"COLUMNS", changes.encode())
 
 
 async def run_fenced(
@@ -102,8 +122,8 @@ class Fence:
         async with self.database.borrowed() as connection:
             await drop_landed(connection, self.lease.task_id, outbox)
             outbox.sent = len(outbox.events)
-            rows: dict[str, Any] = dict(outbox.parameters())
-            await run_fenced(connection, self.lease, tuple(rows), rows | {"notify": notify})
+            rows = outbox.parameters() | {"notify": notify}
+            await run_fenced(connection, self.lease, outbox.parts(), rows)
 
 
 async def drop_landed(connection: AsyncConnection[DictRow], task_id: str, outbox: Outbox) -> None:

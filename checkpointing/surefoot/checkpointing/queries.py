@@ -17,5 +17,6 @@ def queries(room: str) -> dict[str, bytes]:
         if line.startswith("-- name: "):
             lines = found.setdefault(line.removeprefix("-- name: ").strip(), [])
         elif not line.lstrip().startswith("--"):
-            lines.append(line)
-    return {name: "\n".join(body).strip().encode() for name, body in found.items()}
+            lines.append(line.strip())
+    # On one line: psycopg remembers how it prepared a query only up to 4 kB of text.
+    return {name: " ".join(body).strip().encode() for name, body in found.items()}

@@ -151,7 +151,7 @@ class TaskSaver(AsyncPostgresSaver):
             rows = outbox.parameters()
             outbox.sent = len(outbox.events)
             everything = parameters | rows | {"notify": bool(rows) and self.journal.notify_due()}
-            await run_fenced(connection, self.lease, (*parts, *rows), everything)
+            await run_fenced(connection, self.lease, (*parts, *outbox.parts()), everything)
 
         await self._kept.run(statement)
 

@@ -98,35 +98,10 @@ questions_in as (
 )
 
 -- name: task
--- Column by column: a column that is not named keeps its stored value as it is, out of line where
--- it is large. (A whole-row function would write the task's spec anew with every superstep.)
+-- outbox.py puts in the columns that change: the row is rewritten at every superstep.
 task_in as (
-    update surefoot.tasks t set
-        name = case when d ? 'name' then d ->> 'name' else t.name end,
-        status = case when d ? 'status' then d ->> 'status' else t.status end,
-        stopping = case when d ? 'stopping' then (d ->> 'stopping')::boolean else t.stopping end,
-        graph_version = case when d ? 'graph_version' then (d ->> 'graph_version')::int else t.graph_version end,
-        concurrency = case when d ? 'concurrency' then (d ->> 'concurrency')::int else t.concurrency end,
-        plan_version = case when d ? 'plan_version' then (d ->> 'plan_version')::int else t.plan_version end,
-        total = case when d ? 'total' then (d ->> 'total')::int else t.total end,
-        progress = case when d ? 'progress' then (d ->> 'progress')::double precision else t.progress end,
-        progress_at = case when d ? 'progress_at' then (d ->> 'progress_at')::timestamptz else t.progress_at end,
-        limits = case when d ? 'limits' then nullif(d -> 'limits', 'null') else t.limits end,
-        steps = case when d ? 'steps' then (d ->> 'steps')::bigint else t.steps end,
-        tokens = case when d ? 'tokens' then (d ->> 'tokens')::bigint else t.tokens end,
-        cost_usd = case when d ? 'cost_usd' then (d ->> 'cost_usd')::double precision else t.cost_usd end,
-        seconds = case when d ? 'seconds' then (d ->> 'seconds')::double precision else t.seconds end,
-        failures = case when d ? 'failures' then (d ->> 'failures')::bigint else t.failures end,
-        failure = case when d ? 'failure' then nullif(d -> 'failure', 'null') else t.failure end,
-        milestones = case when d ? 'milestones' then nullif(d -> 'milestones', 'null') else t.milestones end,
-        inputs_manifest = case when d ? 'inputs_manifest' then nullif(d -> 'inputs_manifest', 'null') else t.inputs_manifest end,
-        tools_digest = case when d ? 'tools_digest' then nullif(d -> 'tools_digest', 'null') else t.tools_digest end,
-        priority = case when d ? 'priority' then (d ->> 'priority')::int else t.priority end,
-        workspace = case when d ? 'workspace' then d ->> 'workspace' else t.workspace end,
-        spec = case when d ? 'spec' then nullif(d -> 'spec', 'null') else t.spec end,
-        spec_digest = case when d ? 'spec_digest' then d ->> 'spec_digest' else t.spec_digest end,
-        updated_at = now()
-    from fence cross join (select %(task)s::jsonb as d) as given
+    update surefoot.tasks t set COLUMNS, updated_at = now()
+    from fence cross join jsonb_populate_record(null::surefoot.tasks, %(task)s::jsonb) as n
     where t.id = fence.id
 )
 
