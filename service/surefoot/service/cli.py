@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _carried_out(words: list[str], out: Output) -> int:
     runs = words[:1] in (["run"], ["resume"])
     try:
-        return int(app(words, standalone_mode=False) or 0)
+        return int(app(words, prog_name="surefoot", standalone_mode=False) or 0)
     except Exit as left:
         return left.exit_code
     except TyperException as error:
