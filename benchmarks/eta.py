@@ -7,12 +7,14 @@ author states), once with all weights 1 (then only what has finished tells).
 
 import argparse
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks import list_schedule, plans, product, report
 from benchmarks.server import database, server, settings
+from surefoot.graph.errors import UsageError
 from surefoot.graph.settings import Settings
 from surefoot.service.client import Surefoot
 
@@ -29,18 +31,21 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def watch(where: Settings, task_id: str) -> list[tuple[float, dict[str, float] | None]]:
-    """(POSIX seconds, interval or None), asked four times a second until cancelled."""
-    seen: list[tuple[float, dict[str, float] | None]] = []
+Seen = list[tuple[float, dict[str, float] | None]]
+"""(POSIX seconds, interval or None), in order."""
+
+
+async def watch(where: Settings, task_id: str, over: asyncio.Event) -> Seen:
+    """What `status` says of a running task, four times a second until it is over."""
+    seen: Seen = []
     async with Surefoot(where) as client:
-        try:
-            while True:
+        while not over.is_set():
+            with contextlib.suppress(UsageError):  # not created yet
                 status = await client.status(task_id)
                 if status["status"] == "running":
                     seen.append((time.time(), status["eta_seconds"]))
-                await asyncio.sleep(0.25)
-        except asyncio.CancelledError:
-            return seen
+            await asyncio.sleep(0.25)
+    return seen
 
 
 async def replay(dag: plans.Dag, server_url: str, *, weighted: bool) -> list[dict[str, Any]]:
@@ -48,13 +53,14 @@ async def replay(dag: plans.Dag, server_url: str, *, weighted: bool) -> list[dic
     task = plans.task_file(
         dag, "sleep", args=lambda node: {"seconds": node.seconds}, weighted=weighted
     )
+    over = asyncio.Event()
     async with database(server_url) as url, settings(url) as where:
-        watcher = asyncio.create_task(watch(where, "replay"))
-        begun = time.time()
+        watcher = asyncio.create_task(watch(where, "replay", over))
         await product.run(task, where, task_id="replay")
         ended = time.time()
-        watcher.cancel()
+        over.set()
         seen = await watcher
+    begun = seen[0][0]
     rows: list[dict[str, Any]] = []
     for moment in MOMENTS:
         due = begun + moment * (ended - begun)
@@ -64,26 +70,32 @@ async def replay(dag: plans.Dag, server_url: str, *, weighted: bool) -> list[dic
 
 
 def judged(eta: dict[str, float] | None, *, left_s: float) -> dict[str, Any]:
-    """Whether the interval holds the true rest; none at all is a miss."""
+    """Whether the interval holds the true rest."""
     inside = eta is not None and eta["low"] <= left_s <= eta["high"]
     return {"left_s": round(left_s, 2), "eta_seconds": eta, "inside": inside}
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Share of hits and the median width by moment."""
-    samples = [sample for row in rows for sample in row["samples"]]
+    """Share of hits among the intervals given, and their median width by moment.
+
+    No interval is no hit and no miss: `status` may say that it does not know yet.
+    """
+    asked = [sample for row in rows for sample in row["samples"]]
+    samples = [sample for sample in asked if sample["eta_seconds"]]
     widths = {
         moment: [
             sample["eta_seconds"]["high"] - sample["eta_seconds"]["low"]
             for sample in samples
-            if sample["at"] == moment and sample["eta_seconds"]
+            if sample["at"] == moment
         ]
         for moment in MOMENTS
     }
-    share = sum(sample["inside"] for sample in samples) / len(samples)
+    share = sum(sample["inside"] for sample in samples) / max(1, len(samples))
     middle = {str(moment): report.middle(values) for moment, values in widths.items() if values}
     widest = list(middle.values())
     return {
+        "intervals": len(samples),
+        "unknown_yet": len(asked) - len(samples),
         "inside": round(share, 3),
         "median_width_s": middle,
         "narrows": widest == sorted(widest, reverse=True),

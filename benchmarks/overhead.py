@@ -32,8 +32,11 @@ def options() -> argparse.Namespace:
 
 
 @contextmanager
-def peak_memory(every_s: float = 0.05) -> Generator[dict[str, float]]:
-    """Peak MiB of this process, and of it with all its children, sampled from a thread."""
+def peak_memory(every_s: float = 0.2) -> Generator[dict[str, float]]:
+    """Peak MiB of this process, and of it with all its children, sampled from a thread.
+
+    Children are forked from one another: of a page that n of them share, each counts 1/n.
+    """
     peak = {"main_mib": 0.0, "all_mib": 0.0}
     over = threading.Event()
 
@@ -41,7 +44,7 @@ def peak_memory(every_s: float = 0.05) -> Generator[dict[str, float]]:
         me = psutil.Process()
         while not over.wait(every_s):
             main = me.memory_info().rss / 2**20
-            children = sum(_resident(child) for child in me.children(recursive=True)) / 2**20
+            children = sum(_own_share(child) for child in me.children(recursive=True)) / 2**20
             peak["main_mib"] = max(peak["main_mib"], main)
             peak["all_mib"] = max(peak["all_mib"], main + children)
 
@@ -54,23 +57,27 @@ def peak_memory(every_s: float = 0.05) -> Generator[dict[str, float]]:
         thread.join()
 
 
-def _resident(process: psutil.Process) -> int:
+def _own_share(process: psutil.Process) -> int:
     try:
-        return process.memory_info().rss
+        memory = process.memory_full_info()
+        return getattr(memory, "pss", memory.rss)  # only Linux knows the shares
     except psutil.Error:
         return 0  # it has ended meanwhile
 
 
 async def one_run(shape: str, n: int, server_url: str) -> dict[str, Any]:
-    """One run in this process: the loop, the product, the loop again."""
+    """One run in this process: the loop, the product (after one subtask to warm up), the loop."""
     dag = plans.wide(n) if shape == "wide" else plans.chain(n)
     task = plans.task_file(dag, "empty", concurrency=8 if shape == "wide" else 1)
     async with database(server_url) as url:
         before = await floor.ms_per_superstep(url)
     async with database(server_url) as url, settings(url) as where:
+        await product.run(plans.task_file(plans.chain(1), "empty"), where)
+        empty = await table_bytes(url)
         with peak_memory() as peak:
             seconds = await product.run(task, where)
-        tables = await table_bytes(url)
+        full = await table_bytes(url)
+    tables = {name: size - empty.get(name, 0) for name, size in full.items()}
     async with database(server_url) as url:
         stock = (before + await floor.ms_per_superstep(url)) / 2
     ms = seconds * 1000 / n
