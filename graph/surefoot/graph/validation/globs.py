@@ -28,28 +28,50 @@ def literal_head(parts: Segments) -> Segments:
 
 
 def overlap(one: Segments, other: Segments) -> bool:
-    """Whether some path matches both patterns, or lies below what one of them names."""
+    """Whether some path matches both patterns, or lies below what one of them names.
+
+    A name with an ending (`a.txt`) is taken for a file: it has something below it only for a
+    pattern that spells it out as a folder.
+    """
     reached = {(0, 0)}
     stack = [(0, 0)]
     while stack:
         i, j = stack.pop()
-        if i == len(one) or j == len(other):
-            return True  # one claims this path, the other this path or something below it
-        for step in _steps(one[i], other[j], i, j):
+        if i == len(one) and j == len(other):
+            return True
+        if _claims(one, i) or _claims(other, j):
+            return True
+        for step in _steps(one, other, i, j):
             if step not in reached:
                 reached.add(step)
                 stack.append(step)
     return False
 
 
-def _steps(a: str, b: str, i: int, j: int) -> list[tuple[int, int]]:
-    if a == "**" and b == "**":
-        return [(i + 1, j), (i, j + 1)]
+def _claims(parts: Segments, at: int) -> bool:
+    """Whether the pattern is at its end, and what it names holds all that is below."""
+    return at == len(parts) and not (parts and _is_file(parts[-1]))
+
+
+def _is_file(segment: str) -> bool:
+    return "." in segment.strip(".")
+
+
+def _steps(one: Segments, other: Segments, i: int, j: int) -> list[tuple[int, int]]:
+    a = one[i] if i < len(one) else None
+    b = other[j] if j < len(other) else None
+    steps: list[tuple[int, int]] = []
     if a == "**":
-        return [(i + 1, j), (i, j + 1)]
+        steps += [(i + 1, j)] + ([(i, j + 1)] if b is not None else [])
     if b == "**":
-        return [(i, j + 1), (i + 1, j)]
-    return [(i + 1, j + 1)] if segments_overlap(a, b) else []
+        steps += [(i, j + 1)] + ([(i + 1, j)] if a is not None else [])
+    if a is None and i and j and b is not None and one[i - 1] == other[j - 1]:
+        steps.append((i, len(other)))  # spelled out as a folder
+    if b is None and i and j and a is not None and one[i - 1] == other[j - 1]:
+        steps.append((len(one), j))
+    if a not in (None, "**") and b not in (None, "**") and segments_overlap(a or "", b or ""):
+        steps.append((i + 1, j + 1))
+    return steps
 
 
 @lru_cache(maxsize=65536)

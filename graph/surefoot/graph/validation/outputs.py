@@ -13,7 +13,7 @@ from surefoot.graph.validation.report import Findings
 from surefoot.graph.validation.result_types import declared_artifacts
 from surefoot.graph.validation.wording import listed
 
-MOST_COMPARED = 1_000_000
+MOST_COMPARED = 100_000
 """Subtasks looked at in comparing globs pair by pair; what is beyond is left out (a warning)."""
 
 
@@ -41,6 +41,10 @@ def _check_artifacts(scope: Scope, findings: Findings) -> None:
 
 
 # --- workspace paths -------------------------------------------------------------------------
+
+
+MOST_TOLD = 100
+"""Conflicting pairs told one by one; those beyond share a fault."""
 
 
 @dataclass(slots=True)
@@ -150,15 +154,27 @@ def _note_conflicts(
     questions = {(later, earlier) for chain in chains for earlier, later in pairwise(chain)}
     late = unordered(scope.needs, scope.order, questions)
     told: set[tuple[int, int]] = set()
+    rest: set[int] = set()
     for (patterns, _), chain in zip(groups, chains, strict=True):
         gaps = {pair for pair in zip(chain[1:], chain, strict=False) if pair in late}
         if not gaps - told:
             continue
         told |= gaps
-        ids = [scope.nodes[n].id for n in chain if any(n in pair for pair in gaps)]
-        findings.fault(
-            "output_conflict",
-            f"{listed(ids)} may write the same paths ({listed(sorted(patterns))}) at the same "
-            "time; order them with depends_on or let them write elsewhere",
-            ids,
-        )
+        involved = {n for pair in gaps for n in pair}
+        meeting = [n for n in chain if n in involved]
+        if len(told) > MOST_TOLD and len(meeting) == 2:
+            rest.update(meeting)
+            continue
+        _note_conflict([scope.nodes[n].id for n in meeting], sorted(patterns), findings)
+    if rest:
+        _note_conflict([scope.nodes[n].id for n in sorted(rest)], [], findings)
+
+
+def _note_conflict(ids: Sequence[str], patterns: Sequence[str], findings: Findings) -> None:
+    where = f" ({listed(patterns)})" if patterns else ""
+    findings.fault(
+        "output_conflict",
+        f"{listed(ids)} may write the same paths{where} at the same time; order them with "
+        "depends_on or let them write elsewhere",
+        ids,
+    )
