@@ -4,6 +4,7 @@ What the engine and a host app's graph have in common. One per process and event
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,11 +22,14 @@ from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.saver import TaskSaver
 from surefoot.checkpointing.tasks import apply_command, update_task
 from surefoot.graph.control import Stop, TaskControl
-from surefoot.graph.errors import LeaseHeld, UsageError
+from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, LeaseLost, UsageError
 from surefoot.graph.opening import OpenTask, Shared, Stored, open_task
 from surefoot.graph.ports import Command
 from surefoot.graph.settings import Settings
 from surefoot.graph.values import JsonObject
+
+
+CHILDREN_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -163,7 +167,19 @@ class Holder:
         )
         stack.push_async_callback(opened.close)
         await self.leases.set_children(lease, opened.host.child_pids())
+        watch = asyncio.create_task(self._watch_children(lease, opened))
+        stack.callback(watch.cancel)
         return Held(stored=stored, opened=opened, journal=journal, saver=saver)
+
+    async def _watch_children(self, lease: Lease, opened: OpenTask) -> None:
+        """Keep the lease's list of tool processes true when their root had to be replaced."""
+        listed = opened.host.child_pids()
+        while True:
+            await asyncio.sleep(CHILDREN_EVERY_S)
+            if opened.host.child_pids() != listed:
+                with contextlib.suppress(DatabaseUnavailable, LeaseLost):
+                    await self.leases.set_children(lease, opened.host.child_pids())
+                    listed = opened.host.child_pids()
 
     def stop(self, task_id: str, how: Stop) -> None:
         """Ask a task of this process to stop (from any thread): `pause`, `now` or `cancel`."""
