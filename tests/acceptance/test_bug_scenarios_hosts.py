@@ -1,0 +1,139 @@
+"""One task file everywhere: by URL, in a running loop, in a host's graph under any checkpointer."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from scenes import Scene, lines, subtask, task
+
+from surefoot.graph.build import build_task_graph
+from surefoot.graph.settings import Settings
+
+
+@pytest.fixture
+def scene(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    scene = Scene(settings, tmp_path / "files")
+    for name, value in scene.environment().items():
+        monkeypatch.setenv(name, value)
+    return scene
+
+
+def one_task(folder: Path) -> dict[str, Any]:
+    """A list, a foreach over it with an effect each, a sum; and a milestone."""
+    marks = str(folder / "marks")
+    each = {
+        "kind": "tool",
+        "tool": "mark",
+        "args": {"file": marks, "word": "${item}"},
+        "success": [{"type": "result"}],
+    }
+    items = subtask("items", "echo", {"value": ["a", "b", "c"]}, phase="one")
+    spread = {"id": "each", "kind": "foreach", "for_each": "${items}", "each": each}
+    spread |= {"depends_on": ["items"], "phase": "one"}
+    last = subtask("last", "echo", {"value": "${each}"}, depends_on=["each"], phase="two")
+    spec = task([items, spread, last])
+    spec["plan"]["phases"] = [{"id": "one"}, {"id": "two"}]
+    spec["plan"]["milestones"] = [{"id": "m", "after": "one", "checks": []}]
+    return spec
+
+
+async def assert_done(scene: Scene, folder: Path, id: str) -> None:
+    assert sorted(lines(folder / "marks")) == ["a", "b", "c"]
+    async with scene.client() as surefoot:
+        status = await surefoot.status(id)
+        assert status.completed and status["milestones"]["passed"] == 1, status
+        assert (status["attempts"], status["progress"]) == (5, 1.0)
+        assert sorted(await surefoot.result(id, "last")) == [1, 2, 3]
+        assert [e["type"] async for e in surefoot.events(id)].count("TaskCompleted") == 1
+    (row,) = scene.rows("select acquired_by from surefoot.tasks where id = %s", id)
+    assert row["acquired_by"] is None
+
+
+async def test_a_task_file_runs_inside_a_loop_that_does_other_things(
+    scene: Scene, tmp_path: Path
+) -> None:
+    file = scene.file(one_task(tmp_path))
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(0.01)
+            beats += 1
+
+    beating = asyncio.create_task(beat())
+    async with scene.client() as surefoot:
+        assert (await surefoot.run(file, id="t")).completed
+    beating.cancel()
+    assert beats > 10
+    await assert_done(scene, tmp_path, "t")
+
+
+async def test_a_host_app_runs_it_with_a_saver_in_memory(scene: Scene, tmp_path: Path) -> None:
+    graph = build_task_graph().compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    state = await graph.ainvoke({"task": one_task(tmp_path)}, config)
+    assert state["status"] == "completed"
+    await assert_done(scene, tmp_path, "t")
+    again = await graph.ainvoke({"go": 1}, config)
+    assert again["status"] == "completed"
+    await assert_done(scene, tmp_path, "t")
+
+
+async def test_a_host_app_runs_it_with_the_stock_saver_and_goes_on_in_another_graph(
+    scene: Scene, tmp_path: Path
+) -> None:
+    tried, opening = tmp_path / "tried", tmp_path / "open"
+    spec = one_task(tmp_path)
+    spec["plan"]["subtasks"][-1] |= {"tool": "works_once_open"}
+    spec["plan"]["subtasks"][-1]["args"] = {"file": str(tried), "open": str(opening)}
+    retries = {"max_attempts": 9, "backoff_seconds": 0}
+    spec["plan"]["subtasks"][-1]["retries"] = retries
+    spec["budget"] = {"max_failures": 1}
+    config = {"configurable": {"thread_id": "t"}}
+    assert scene.settings.database_url
+    async with AsyncPostgresSaver.from_conn_string(scene.settings.database_url) as saver:
+        await saver.setup()
+        graph = build_task_graph().compile(checkpointer=saver)
+        state = await graph.ainvoke({"task": spec}, config, durability="sync")
+        assert state["ending"]["code"] == "too_many_failures"
+    opening.touch()
+    async with AsyncPostgresSaver.from_conn_string(scene.settings.database_url) as saver:
+        graph = build_task_graph().compile(checkpointer=saver)
+        state = await graph.ainvoke({"go": 1}, config, durability="sync")
+        # Nobody raised the limit: it ends again, and nothing was tried.
+        assert state["status"] == "failed" and len(lines(tried)) == 2
+        query = 'update surefoot.tasks set spec = spec || \'{"raised": {"max_failures": 5}}\''
+        scene.rows(query)
+        state = await graph.ainvoke({"go": 1}, config, durability="sync")
+        assert state["status"] == "completed", state
+    assert sorted(lines(tmp_path / "marks")) == ["a", "b", "c"] and len(lines(tried)) == 3
+
+
+async def test_two_threads_of_one_host_graph_run_side_by_side(scene: Scene, tmp_path: Path) -> None:
+    graph = build_task_graph().compile(checkpointer=InMemorySaver())
+    folders = [tmp_path / name for name in ("x", "y")]
+    for folder in folders:
+        folder.mkdir()
+    states = await asyncio.gather(
+        *(
+            graph.ainvoke({"task": one_task(f)}, {"configurable": {"thread_id": f.name}})
+            for f in folders
+        )
+    )
+    assert [state["status"] for state in states] == ["completed"] * 2
+    for folder in folders:
+        await assert_done(scene, folder, folder.name)
+
+
+def test_a_task_file_runs_against_a_server_by_url_as_a_process(
+    scene: Scene, tmp_path: Path
+) -> None:
+    done = scene.process("run", scene.file(one_task(tmp_path)), "--id", "t", "--json")
+    assert (done.code, done.document["status"]) == (0, "completed"), done
+    asyncio.run(assert_done(scene, tmp_path, "t"))
+    # Nothing of an embedded server came into being.
+    assert not (scene.settings.home / "pg").exists()
