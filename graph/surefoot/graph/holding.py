@@ -28,7 +28,6 @@ from surefoot.graph.ports import Command
 from surefoot.graph.settings import Settings
 from surefoot.graph.values import JsonObject
 
-
 CHILDREN_EVERY_S = 1.0
 
 
