@@ -123,6 +123,7 @@ async def run(plan: dict[str, Any], settings: Settings, folder: Path) -> dict[st
     return dict(row)
 
 
+@pytest.mark.timeout(900)  # the largest has 10,000 nodes
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
 async def test_every_node_runs_once_and_after_those_it_needs(
     path: Path, settings: Settings, tmp_path: Path
