@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from surefoot.graph.values import JsonObject
 from surefoot.service import exits
-from surefoot.service.client import Surefoot, load
+from surefoot.service.client import Surefoot
 from surefoot.service.documents import plan_entries
 from surefoot.service.output import Output
 from surefoot.service.running import RunRequest
+from surefoot.service.sources import load
 
 
 async def show_validation(request: RunRequest, out: Output) -> int:

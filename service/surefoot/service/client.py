@@ -8,11 +8,19 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from surefoot.graph.errors import UsageError
 from surefoot.graph.settings import Settings
 from surefoot.graph.values import Json, JsonObject
+from surefoot.service.sources import (
+    TaskSource,
+    UnreadableTask,
+    absolute,
+    load,
+    tool_modules,
+    tool_objects,
+)
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -22,14 +30,10 @@ if TYPE_CHECKING:
     from surefoot.graph.creation import Created
     from surefoot.graph.ports import ArtifactStore
     from surefoot.graph.session import Engine
-    from surefoot.graph.task_file import LoadedFile
     from surefoot.service.look import Looker
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-TaskSource: TypeAlias = "str | Path | Mapping[str, Any] | LoadedFile"
-"""A task file's path, its content as a mapping, or a file that was read already."""
 
 
 class Status(dict[str, Any]):
@@ -44,16 +48,6 @@ class Status(dict[str, Any]):
         from surefoot.service.notebook import status_html
 
         return status_html(self)
-
-
-class UnreadableTask(UsageError):
-    """A task file that could not even be read; `report` says so in the validator's words."""
-
-    def __init__(self, error: UsageError) -> None:
-        from surefoot.graph.validation.report import unreadable
-
-        self.report = unreadable(error)
-        super().__init__(error.code, str(error))
 
 
 class SyncInLoop(UsageError):
@@ -163,7 +157,7 @@ class Surefoot:
             workspace=workspace,
             model=model,
         )
-        return await self.resume(created.id, tools=_objects(tools))
+        return await self.resume(created.id, tools=tool_objects(tools))
 
     async def create(
         self,
@@ -180,14 +174,14 @@ class Surefoot:
         from surefoot.graph.creation import with_overrides
 
         loaded = load(source, sets)
-        mapping = with_overrides(loaded.mapping, extra_tools=_modules(tools), model=model)
+        mapping = with_overrides(loaded.mapping, extra_tools=tool_modules(tools), model=model)
         engine = await self.engine()
         return await engine.create(
             {"task": mapping, "task_dir": str(loaded.task_dir)},
             task_id=id,
-            workspace=None if workspace is None else _absolute(workspace),
+            workspace=None if workspace is None else absolute(workspace),
             concurrency=concurrency,
-            objects=_objects(tools),
+            objects=tool_objects(tools),
         )
 
     async def resume(
@@ -248,7 +242,7 @@ class Surefoot:
         except UnreadableTask as error:
             return error.report.as_dict()
         report = await validate_file(
-            loaded, self.settings, extra_tools=_modules(tools), model=model
+            loaded, self.settings, extra_tools=tool_modules(tools), model=model
         )
         return report.as_dict()
 
@@ -366,49 +360,3 @@ class Surefoot:
 
 async def _all_events(surefoot: Surefoot, id: str | None) -> list[JsonObject]:
     return [event async for event in surefoot.events(id)]
-
-
-def load(source: TaskSource, sets: Mapping[str, Json] | None = None) -> "LoadedFile":
-    """Read a task, wherever it comes from.
-
-    Raises:
-        UnreadableTask: it cannot be read, or is not even a mapping.
-        UsageError: `bad_set`.
-    """
-    from surefoot.graph.task_file import LoadedFile, prepare_mapping, read_task_file
-
-    if isinstance(source, LoadedFile):
-        return source
-    if isinstance(source, str | Path):
-        try:
-            return read_task_file(Path(source), sets=sets)
-        except UsageError as error:
-            if error.code == "bad_set":
-                raise
-            raise UnreadableTask(error) from error
-    here = Path.cwd()
-    mapping = prepare_mapping(dict(source), task_dir=here, sets=sets)
-    return LoadedFile(mapping=mapping, task_dir=here, path=here / "task")
-
-
-def _absolute(path: Path | str) -> Path:
-    return Path(path).expanduser().absolute()
-
-
-def _objects(tools: "Sequence[BaseTool | str | Path]") -> "list[BaseTool]":
-    return [tool for tool in tools if not isinstance(tool, str | Path)]
-
-
-def _modules(tools: "Sequence[BaseTool | str | Path]") -> list[str]:
-    """Tool modules by name; paths made absolute against the current folder."""
-    named: list[str] = []
-    for tool in tools:
-        if isinstance(tool, Path) or (isinstance(tool, str) and _looks_like_a_path(tool)):
-            named.append(str(_absolute(tool)))
-        elif isinstance(tool, str):
-            named.append(tool)
-    return named
-
-
-def _looks_like_a_path(tool: str) -> bool:
-    return tool.endswith(".py") or "/" in tool

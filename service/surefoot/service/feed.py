@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from surefoot.checkpointing.database import Database
@@ -84,15 +85,7 @@ class Feed:
         if picture.status != "running":
             self.eta = None
             return
-        items = workload_of(picture.plan, picture.seen, now=now)
-        left = await asyncio.to_thread(
-            remaining_time,
-            items,
-            concurrency=picture.concurrency,
-            history=self._history,
-            retry_rate=min(picture.retry_rate, 2.0),
-        )
-        self.eta = None if left is None else rounded(left)
+        self.eta = await asyncio.to_thread(_time_left, picture, self._history, now)
         spent = time.time() - now
         self._eta_due = now + max(ETA_EVERY_S, spent / ETA_SHARE)
 
@@ -100,3 +93,13 @@ class Feed:
         rows = await self._looker.rows(self._task_id)
         self._history = dict(rows.history)
         self._picture = TaskPicture(rows.task, rows.plan, rows.subtasks)
+
+
+def _time_left(picture: TaskPicture, history: Mapping[str, History], now: float) -> Eta | None:
+    left = remaining_time(
+        workload_of(picture.plan, picture.seen, now=now),
+        concurrency=picture.concurrency,
+        history=history,
+        retry_rate=min(picture.retry_rate, 2.0),
+    )
+    return None if left is None else rounded(left)

@@ -228,15 +228,22 @@ class Looker:
     async def _known_subtask(self, task: Row, subtask: str) -> Row | None:
         """The row of a subtask or child; None for one that is in the plan and was not touched."""
         row = await self.readers.subtask_row(task["id"], subtask)
-        if row is None:
-            plan = await self.plan_of(task)
-            if not any(name == subtask for name, _ in documents.plan_subtasks(plan)):
-                raise UsageError(
-                    "unknown_subtask",
-                    f"task {task['id']!r} has no subtask {subtask!r}:"
-                    f" `surefoot plan {task['id']}` lists them",
-                )
+        if row is None and not await self._is_planned(task, subtask):
+            raise UsageError(
+                "unknown_subtask",
+                f"task {task['id']!r} has no subtask {subtask!r}:"
+                f" `surefoot plan {task['id']}` lists them",
+            )
         return row
+
+    async def _is_planned(self, task: Row, subtask: str) -> bool:
+        """Whether an untouched subtask is in the plan, or is a child of an expanded foreach."""
+        parent, _, index = subtask.rpartition("/")
+        if parent and index.isdecimal():
+            row = await self.readers.subtask_row(task["id"], parent)
+            return row is not None and int(index) < (row["n"] or 0)
+        plan = await self.plan_of(task)
+        return any(name == subtask for name, _ in documents.plan_subtasks(plan))
 
     async def _end_results(self, store: ArtifactStore, task: Row) -> JsonObject:
         results: dict[str, Any] = {}

@@ -1,5 +1,6 @@
 """What a command writes: one JSON document or lines for a person on stdout, all else on stderr."""
 
+import contextlib
 import json
 import os
 import sys
@@ -30,10 +31,9 @@ class Output:
             write(text + "\n")
 
     def note(self, text: str) -> None:
-        """Say something beside the output, on stderr; nothing when quiet."""
+        """Say something beside the output, on stderr; nothing when quiet or nobody reads."""
         if not self.quiet:
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()
+            _whisper(text)
 
     def rows(self, entries: Sequence[JsonObject], columns: Sequence[str], *, none: str) -> None:
         """Write a list: JSON, or a table of some columns; `none` is said where it is empty."""
@@ -50,8 +50,7 @@ class Output:
         if self.json:
             self.document({"error": {"code": code, "message": message}})
         else:
-            sys.stderr.write(f"surefoot: {one_line(message, most=2000)}\n")
-            sys.stderr.flush()
+            _whisper(f"surefoot: {one_line(message, most=2000)}")
 
     def invalid(self, error: Exception, found: JsonObject) -> None:
         """Write that a file is not valid: the validator's document, or its lines and one error."""
@@ -65,6 +64,12 @@ class Output:
             for line in fault_lines(found):
                 self.line(line)
         self.error(error)
+
+
+def _whisper(text: str) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 def _named(error: Exception) -> tuple[str, str]:

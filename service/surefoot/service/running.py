@@ -1,11 +1,13 @@
 """The flow of `run` and `resume`: make or find the task, run it in view, say how it ended."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surefoot.graph.errors import DatabaseUnavailable
 from surefoot.graph.values import Json, JsonObject
 from surefoot.service import exits
 from surefoot.service.client import Status, Surefoot
@@ -34,7 +36,7 @@ class RunRequest:
 
 async def run_file(request: RunRequest, out: Output) -> int:
     """Run a task file to its end; returns the exit code."""
-    from surefoot.service.client import load
+    from surefoot.service.sources import load
 
     loaded = load(request.file, request.sets)
     async with Surefoot() as surefoot:
@@ -82,9 +84,9 @@ async def _go(
     """Run the task unless a signal came first, and say how this go ended."""
 
     def on_stop(how: How) -> None:
+        surefoot.stop(id, how)
         if how == "pause":
             out.note(f"surefoot: stopping after the work in hand; again stops task {id} at once")
-        surefoot.stop(id, how)
 
     if signals.asked is None:
         async with AsyncExitStack() as stack:
@@ -93,10 +95,16 @@ async def _go(
 
                 await stack.enter_async_context(watching(await surefoot.database(), id))
             signals.tell(on_stop)
-            status = await surefoot.resume(id, limits=limits, on_ready=signals.repeat)
+            try:
+                status = await surefoot.resume(id, limits=limits, on_ready=signals.repeat)
+            except DatabaseUnavailable:
+                out.note(f"surefoot: nothing is lost; later go on with: surefoot resume {id}")
+                raise
     else:
         status = await surefoot.status(id)
-    await report(surefoot, status, out)
+    # A reader of stdout that went away changes nothing of how the task ended.
+    with contextlib.suppress(OSError):
+        await report(surefoot, status, out)
     return exits.of_task(status)
 
 

@@ -62,7 +62,8 @@ class LiveTree:
         await feed.estimate()
         height = max(8, self._console.size.height - 1)
         drawn = draw(feed.picture, eta=feed.eta, now=time.time(), height=height)
-        self._live.update(drawn, refresh=True)
+        # In a thread: a terminal that takes nothing (Ctrl-S) must not hold up the run.
+        await asyncio.to_thread(self._live.update, drawn, refresh=True)
 
     def close(self) -> None:
         """Leave the last picture standing."""
@@ -78,8 +79,10 @@ class PlainLines:
         """Write the new lines."""
         from surefoot.service.lines import tell
 
-        for line in tell(await feed.refresh()):
-            write(line + "\n")
+        lines = list(tell(await feed.refresh()))
+        if lines:
+            # In a thread: a pager that stands still must not hold up the run.
+            await asyncio.to_thread(write, "\n".join(lines) + "\n")
 
     def close(self) -> None:
         """Nothing is to be left."""
@@ -96,15 +99,13 @@ async def watching(database: Database, task_id: str) -> AsyncGenerator[None]:
     feed = Feed(database, task_id)
     await feed.begin()
     view = make_view()
-    watch = asyncio.create_task(_watch(view, feed))
+    over = asyncio.Event()
+    watch = asyncio.create_task(_watch(view, feed, over))
     try:
         yield
     finally:
-        watch.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watch
-        with contextlib.suppress(OSError, DatabaseUnavailable):
-            await view.show(feed)
+        over.set()
+        await watch
         with contextlib.suppress(OSError):
             view.close()
 
@@ -122,11 +123,16 @@ async def watch_until_over(database: Database, task_id: str) -> None:
             await asyncio.sleep(LINES_EVERY_S)
 
 
-async def _watch(view: LiveTree | PlainLines, feed: Feed) -> None:
+async def _watch(view: LiveTree | PlainLines, feed: Feed, over: asyncio.Event) -> None:
+    """Show the feed until it is over, and once more then; stop when nobody looks any more."""
     try:
         while True:
+            last = over.is_set()
             with contextlib.suppress(DatabaseUnavailable):
                 await view.show(feed)
-            await asyncio.sleep(view.every_s)
+            if last:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), view.every_s)
     except OSError:
         return
