@@ -153,9 +153,10 @@ class Engine(Holder):
         """Run the graph to its end; across lost connections within the process."""
         graph = build_task_graph(context=held.opened.context).compile(checkpointer=held.saver)
         config: Any = {"configurable": {"thread_id": held.stored.id}}
-        given: TaskInput | None = await _first_input(held, config)
+        lost = False
         while True:
             try:
+                given = await (self._take_up if lost else _first_input)(held, config)
                 async for _ in graph.astream(
                     given, config, stream_mode="custom", durability="sync"
                 ):
@@ -164,8 +165,9 @@ class Engine(Holder):
                 await bump_durations(self.database, held.opened.context.durations)
                 return
             except DatabaseUnavailable:
+                # It may go away again while the task is taken up: that is no other case.
+                lost = True
                 await self.database.wait_until_back(GONE_FOR_S)
-                given = await self._take_up(held, config)
 
     async def _take_up(self, held: Held, config: Any) -> TaskInput | None:
         """After a lost connection: forget what was queued, go on from what is saved."""
