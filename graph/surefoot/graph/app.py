@@ -1,4 +1,4 @@
-"""The graph for LangGraph Studio and `langgraph dev`, compiled without a checkpointer of its own."""
+"""The graph for LangGraph Studio and `langgraph dev`, which bring their own checkpointer."""
 
 from surefoot.graph.build import build_task_graph
 

@@ -15,7 +15,7 @@ from surefoot.checkpointing.artifacts import ObjectArtifacts
 from surefoot.checkpointing.tasks import create_task as store_task
 from surefoot.graph.errors import UsageError
 from surefoot.graph.manifest import input_digests, tool_digests
-from surefoot.graph.opening import Shared
+from surefoot.graph.opening import Shared, make_workspace
 from surefoot.graph.plain import digest
 from surefoot.graph.plan import ID_PATTERN
 from surefoot.graph.ports import ToolSpec
@@ -24,6 +24,7 @@ from surefoot.graph.task_file import LoadedFile
 from surefoot.graph.validation import Fault, LocalWorld, Report, validate_task
 from surefoot.graph.values import JsonObject
 from surefoot.tools.host import ChildToolHost
+from surefoot.tools.root_process import WarmRoot
 
 UNSUPPORTED = ("agent", "group")
 """Kinds that a plan may name and that this version cannot run."""
@@ -61,7 +62,7 @@ async def validate_file(
     Touches no database and no network.
     """
     mapping = with_overrides(loaded.mapping, extra_tools=extra_tools, model=model)
-    report, _ = await _validated(mapping, loaded.task_dir, settings.model, ())
+    report, _ = await _validated(mapping, loaded.task_dir, settings.model)
     return report
 
 
@@ -88,11 +89,23 @@ async def create_task(
 ) -> Created:
     """Validate and store a task (see `Engine.create`)."""
     mapping, task_dir = cast("JsonObject", spec["task"]), Path(spec.get("task_dir") or ".")
-    report, specs = await _validated(mapping, task_dir, shared.settings.model, objects)
+    given = None if task_id is None else _checked_id(task_id)
+    report, specs = await _validated(
+        mapping,
+        task_dir,
+        shared.settings.model,
+        objects=objects,
+        workspace=workspace,
+        warm=shared.warm,
+    )
     if report.task is None:
         raise InvalidTask(report)
     _refuse_unsupported(mapping)
-    id = _checked_id(task_id) if task_id else _new_id(report.task.name)
+    shared.warm.warm()  # the task's own tool processes start beside what is left to do here
+    id = given or _new_id(report.task.name)
+    place = (workspace or shared.settings.workspace(id)).absolute()
+    # Now, while nothing is stored: a task without a workspace could never run.
+    await asyncio.to_thread(make_workspace, place)
     inputs = await asyncio.to_thread(input_digests, report.task.goal.inputs)
     row, created = await store_task(
         shared.database,
@@ -100,7 +113,7 @@ async def create_task(
         name=report.task.name,
         spec={"task": mapping, "task_dir": str(task_dir), "validated": True},
         spec_digest=digest(mapping),
-        workspace=str((workspace or shared.settings.workspace(id)).absolute()),
+        workspace=str(place),
         concurrency=concurrency or report.task.concurrency,
         inputs_manifest=inputs,
         tools_digest=tool_digests(specs),
@@ -111,7 +124,13 @@ async def create_task(
 
 
 async def _validated(
-    mapping: JsonObject, task_dir: Path, model: str | None, objects: Sequence[BaseTool]
+    mapping: JsonObject,
+    task_dir: Path,
+    model: str | None,
+    *,
+    objects: Sequence[BaseTool] = (),
+    workspace: Path | None = None,
+    warm: WarmRoot | None = None,
 ) -> tuple[Report, Mapping[str, ToolSpec]]:
     listed = mapping.get("tools")
     modules = (
@@ -119,20 +138,23 @@ async def _validated(
         if isinstance(listed, list)
         else []
     )
-    specs, faults = await describe_tools(modules, objects, task_dir)
+    specs, faults = await describe_tools(modules, objects, task_dir, warm)
     report = await asyncio.to_thread(
         validate_task,
         mapping,
         tools=specs,
         tool_faults=faults,
         models=[model] if model else [],
-        world=LocalWorld(),
+        world=LocalWorld(workspace=workspace),
     )
     return report, specs
 
 
 async def describe_tools(
-    modules: Sequence[str], objects: Sequence[BaseTool], task_dir: Path
+    modules: Sequence[str],
+    objects: Sequence[BaseTool],
+    task_dir: Path,
+    warm: WarmRoot | None = None,
 ) -> tuple[Mapping[str, ToolSpec], list[Fault]]:
     """Learn the tools of modules and objects; modules are imported in a process of their own."""
     with tempfile.TemporaryDirectory(prefix="surefoot-") as folder:
@@ -147,6 +169,7 @@ async def describe_tools(
             slots=1,
             staging=place / "staging",
             on_log=lambda subtask, attempt, line: None,
+            warm=warm,
         )
         try:
             faults = [Fault("bad_tools_module", fault.message) for fault in host.faults]

@@ -27,6 +27,7 @@ from surefoot.graph.opening import OpenTask, Shared, Stored, open_task
 from surefoot.graph.ports import Command
 from surefoot.graph.settings import Settings
 from surefoot.graph.values import JsonObject
+from surefoot.tools.root_process import WarmRoot
 
 CHILDREN_EVERY_S = 1.0
 
@@ -59,7 +60,7 @@ class Held:
 class Holder:
     """Holds tasks in this process. Use as an async context manager, or `open` and `close`."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, warm: WarmRoot) -> None:
         self.settings = settings
         self.database = database
         self._running: dict[str, _Running] = {}
@@ -71,24 +72,32 @@ class Holder:
             database=database,
             ledger=self.ledger,
             store=ObjectArtifacts(settings.artifacts_url),
+            warm=warm,
         )
 
     @classmethod
-    async def open(cls, settings: Settings) -> Self:
+    async def open(cls, settings: Settings, warm: WarmRoot | None = None) -> Self:
         """Open the database (an embedded one is started) and migrate it.
+
+        Args:
+            settings: where things are.
+            warm: a root of tool processes started ahead; ended by `close`, or here on an error.
 
         Raises:
             UsageError: the database cannot be reached, or the home folder cannot be written.
         """
-        database = await Database.open(settings)
-        try:
-            return cls(settings, database)
-        except BaseException:
-            await database.close()
-            raise
+        warm = warm or WarmRoot()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(warm.close)
+            database = await Database.open(settings)
+            stack.push_async_callback(database.close)
+            holder = cls(settings, database, warm)
+            stack.pop_all()
+            return holder
 
     async def close(self) -> None:
         """Let go of everything: no thread, connection or (if we were the last) server is left."""
+        await self.shared.warm.close()
         await self.ledger.close()
         await self.leases.close()
         await self.database.close()

@@ -16,6 +16,7 @@ from langchain_core.tools import BaseTool
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.journal import TaskJournal
 from surefoot.graph.control import TaskControl
+from surefoot.graph.errors import UsageError
 from surefoot.graph.manifest import declared_inputs, manifest
 from surefoot.graph.ports import ArtifactStore, Ledger
 from surefoot.graph.settings import Settings
@@ -23,6 +24,7 @@ from surefoot.graph.task import Goal
 from surefoot.graph.values import Json, JsonObject, Usage
 from surefoot.nodes.context import TaskContext
 from surefoot.tools.host import ChildToolHost
+from surefoot.tools.root_process import WarmRoot
 from surefoot.tools.runner import LocalRunner
 
 
@@ -34,6 +36,7 @@ class Shared:
     database: Database
     ledger: Ledger
     store: ArtifactStore
+    warm: WarmRoot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,22 @@ class OpenTask:
         await self.host.close()
 
 
+def make_workspace(folder: Path) -> None:
+    """Make the folder that tools work in, with those above it.
+
+    Raises:
+        UsageError: `missing_permission`: it cannot be made, or is no folder.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as exc:
+        why = getattr(exc, "strerror", None) or str(exc)
+        raise UsageError(
+            "missing_permission",
+            f"the workspace {folder} cannot be made ({why}); choose another one with --workspace",
+        ) from exc
+
+
 async def start_host(
     stored: Stored,
     shared: Shared,
@@ -109,7 +128,7 @@ async def start_host(
     on_log: Callable[[str, int, str], None],
 ) -> ChildToolHost:
     """Start the tool processes of a task."""
-    await asyncio.to_thread(stored.workspace.mkdir, parents=True, exist_ok=True)
+    await asyncio.to_thread(make_workspace, stored.workspace)
     return await ChildToolHost.start(
         stored.task.get("tools") or [],
         objects,
@@ -121,6 +140,7 @@ async def start_host(
         staging=shared.settings.task_folder(stored.id) / "staging",
         on_log=on_log,
         inputs=list(declared_inputs(stored.inputs).values()),
+        warm=shared.warm,
     )
 
 

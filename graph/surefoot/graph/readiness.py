@@ -20,7 +20,7 @@ DONE: tuple[SubtaskState, ...] = ("completed", "skipped")
 
 @dataclass(slots=True)
 class _Container:
-    """An expanded foreach: how many children are open, and, if they must go one by one, who waits."""
+    """An expanded foreach: how many children are open, and who waits where they go one by one."""
 
     open: int
     waiting: deque[int] | None

@@ -222,7 +222,7 @@ class Surefoot:
         Raises:
             UsageError: there is no such task, or it has ended already.
         """
-        engine = await self.engine()
+        engine = await self.engine(warm_up=False)
         await engine.cancel(id, wait=wait, by="person")
         return await self.status(id)
 
@@ -315,13 +315,23 @@ class Surefoot:
 
     # --- what is open --------------------------------------------------------------------------
 
-    async def engine(self) -> "Engine":
-        """The engine of this process, opened on first use."""
+    async def engine(self, *, warm_up: bool = True) -> "Engine":
+        """The engine of this process, opened on first use.
+
+        Args:
+            warm_up: tool processes will be needed: let them import their libraries while we
+                import ours and open the database.
+        """
         async with self._open_once():
             if self._engine is None:
+                from surefoot.tools.root_process import WarmRoot
+
+                warm = WarmRoot()
+                if warm_up:
+                    warm.warm()
                 from surefoot.graph.session import Engine
 
-                self._engine = await Engine.open(self.settings)
+                self._engine = await Engine.open(self.settings, warm)
             return self._engine
 
     async def database(self) -> "Database":

@@ -21,6 +21,7 @@ from surefoot.tools.local_calls import LocalCalls
 from surefoot.tools.operations import Operation
 from surefoot.tools.output import Sink
 from surefoot.tools.registry import RegisteredTool, Registry, ToolFault
+from surefoot.tools.root_process import WarmRoot
 from surefoot.tools.wire import message
 from surefoot.tools.worker_pool import WorkerPool
 from surefoot.tools.worker_process import ArtifactDesk, Job, refused
@@ -69,6 +70,7 @@ class ChildToolHost:
         staging: Path,
         on_log: Sink,
         inputs: Sequence[Path] = (),
+        warm: WarmRoot | None = None,
     ) -> "ChildToolHost":
         """Start the tool processes, import the modules there, learn the tools.
 
@@ -84,6 +86,7 @@ class ChildToolHost:
                 on `close`.
             on_log: gets (subtask, attempt, line) for everything printed or logged.
             inputs: declared inputs, readable for every call beside its own `readable`.
+            warm: a root that may have been started ahead.
 
         Returns:
             A host with `specs`, and `faults` for the modules that could not be used.
@@ -99,7 +102,7 @@ class ChildToolHost:
             "staging": str(staging),
         }
         desk = ArtifactDesk(store, staging)
-        pool = WorkerPool(modules, setting=setting, desk=desk, slots=slots, sink=on_log)
+        pool = WorkerPool(modules, setting=setting, desk=desk, slots=slots, sink=on_log, warm=warm)
         host = cls(
             task_id=task_id,
             workspace=workspace,

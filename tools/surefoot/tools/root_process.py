@@ -49,11 +49,12 @@ class ImportStuck(Exception):
 
 
 class RootProcess:
-    """One root process, from its start to its end."""
+    """One root process, from its start to its end. `attach` says who hears of its workers."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, listener: RootListener, sink: Sink) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._listener = listener
+        self._listener: RootListener | None = None
+        self._sink: Sink | None = None
         self._mark = uuid.uuid4().hex
         self._frames = Frames()
         self._importing = ""
@@ -61,7 +62,7 @@ class RootProcess:
         self._open = True
         self.specs: dict[str, ToolSpec] = {}
         self.faults: list[ToolFault] = []
-        self._output = OutputPipe(loop, sink)
+        self._output = OutputPipe(loop, self._pass_on)
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = self._launch(theirs)
@@ -70,6 +71,10 @@ class RootProcess:
         self.started = process_started(self.pid) or 0.0
         self._control.setblocking(False)
         loop.add_reader(self._control.fileno(), self._on_readable)
+
+    def attach(self, listener: RootListener, sink: Sink) -> None:
+        """Name who hears of workers, and where what the root itself prints goes."""
+        self._listener, self._sink = listener, sink
 
     @property
     def is_alive(self) -> bool:
@@ -147,6 +152,10 @@ class RootProcess:
                 return
             await asyncio.sleep(0.005)
 
+    def _pass_on(self, subtask: str, attempt: int, line: str) -> None:
+        if self._sink is not None:
+            self._sink(subtask, attempt, line)
+
     def _launch(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
         fd = theirs.fileno()
         # -P: the current folder must not come before the standard library.
@@ -181,17 +190,20 @@ class RootProcess:
             self._on_message(content)
 
     def _on_message(self, content: JsonObject) -> None:
+        listener = self._listener
         match content["op"]:
             case "importing":
                 self._importing = str(content["module"])
             case "ready":
                 self._take_tools(content)
+            case _ if listener is None:
+                return  # nobody asked for a worker yet
             case "forked":
-                self._listener.forked(content["id"], content["pid"])
+                listener.forked(content["id"], content["pid"])
             case "exit":
-                self._listener.ended(content["id"], content["status"], "")
+                listener.ended(content["id"], content["status"], "")
             case _:
-                self._listener.ended(content["id"], None, str(content["message"]))
+                listener.ended(content["id"], None, str(content["message"]))
 
     def _take_tools(self, content: JsonObject) -> None:
         specs = cast("list[dict[str, Any]]", content["specs"])
@@ -208,10 +220,46 @@ class RootProcess:
         if not self._ready.done():
             self._ready.set_exception(ToolUnavailable("the tool process ended while starting"))
             self._ready.exception()  # seen, if nobody waits for it any more
-        self._listener.lost()
+        if self._listener is not None:
+            self._listener.lost()
 
     def _close_control(self) -> None:
         if self._open:
             self._open = False
             self._loop.remove_reader(self._control.fileno())
             self._control.close()
+
+
+class WarmRoot:
+    """A root started ahead of its use: it imports the libraries while we open the database.
+
+    Holds at most one. Use it in the loop it was made in.
+    """
+
+    def __init__(self) -> None:
+        self._root: RootProcess | None = None
+
+    def warm(self) -> None:
+        """Start one, unless one is waiting. Where that fails nothing is lost but time."""
+        if self._root is None:
+            try:
+                self._root = RootProcess(asyncio.get_running_loop())
+            except (OSError, ToolUnavailable):
+                self._root = None
+
+    def take(self) -> RootProcess:
+        """The one that waits, if it lives; else a new one.
+
+        Raises:
+            ToolUnavailable: no process can be started here.
+        """
+        root, self._root = self._root, None
+        return (
+            root if root is not None and root.is_alive else RootProcess(asyncio.get_running_loop())
+        )
+
+    async def close(self) -> None:
+        """End the one that waits."""
+        root, self._root = self._root, None
+        if root is not None:
+            await root.end()

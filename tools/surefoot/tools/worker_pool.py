@@ -14,7 +14,7 @@ from surefoot.graph.ports import ToolReply, ToolSpec
 from surefoot.graph.values import JsonObject
 from surefoot.tools.output import OutputPipe, Sink
 from surefoot.tools.registry import ToolFault
-from surefoot.tools.root_process import ImportStuck, RootListener, RootProcess
+from surefoot.tools.root_process import ImportStuck, RootListener, RootProcess, WarmRoot
 from surefoot.tools.worker_process import ArtifactDesk, Job, WorkerProcess, refused
 
 ANSWER_WITHIN_S = 8.0
@@ -32,7 +32,9 @@ class WorkerPool:
         desk: ArtifactDesk,
         slots: int,
         sink: Sink,
+        warm: WarmRoot | None = None,
     ) -> None:
+        self._warm = warm or WarmRoot()
         self._modules = list(dict.fromkeys(modules))
         self._setting = setting
         self._desk = desk
@@ -137,7 +139,8 @@ class WorkerPool:
         stuck: list[ToolFault] = []
         while True:
             listener = RootListener(forked=self._forked, ended=self._ended, lost=self._lost)
-            root = RootProcess(self._loop, listener, self._sink)
+            root = self._warm.take()
+            root.attach(listener, self._sink)
             try:
                 await root.load(self._modules, self._setting)
             except ImportStuck as exc:

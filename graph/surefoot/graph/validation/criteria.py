@@ -36,6 +36,7 @@ def _check_leaf(node: Node, findings: Findings) -> None:
     unit = node.unit
     if not node.is_leaf or node.damaged:
         return
+    _check_own_artifacts(node, findings)
     if not unit.success and not unit.outputs:
         where = ", each," if node.in_each else ""
         findings.fault(
@@ -44,6 +45,22 @@ def _check_leaf(node: Node, findings: Findings) -> None:
             "that it is done; add a check or the artifacts it must produce",
             [node.id],
         )
+
+
+def _check_own_artifacts(node: Node, findings: Findings) -> None:
+    """A check of an artifact that looks like a slip for one of the declared outputs."""
+    declared = node.unit.artifact_names()
+    for check in node.unit.success:
+        if not isinstance(check, ArtifactCheck) or check.name in declared:
+            continue
+        hint = did_you_mean(check.name, declared)
+        if hint:
+            findings.fault(
+                "unknown_reference",
+                f"subtask {node.id!r} checks the artifact {check.name!r}, which is not among its "
+                f"outputs{hint}",
+                [node.id],
+            )
 
 
 @dataclass(slots=True)
@@ -107,11 +124,15 @@ class _Coverage:
                     )
         for n, check in enumerate(goal.acceptance):
             self._check_criterion(check, check.id or f"acceptance[{n}]", findings)
+        for scope in case.scopes:
+            for milestone in scope.plan.milestones:
+                for check in milestone.checks:
+                    self._check_milestone(check, scope.full(milestone.id), findings)
 
     def _check_criterion(self, check: Check, name: str, findings: Findings) -> None:
         covered = check.id in self.by_id
-        if isinstance(check, ArtifactCheck) and "${" not in check.name:
-            if check.name in self.makers:
+        if isinstance(check, ArtifactCheck):
+            if self._is_made(check):
                 return
             hint = did_you_mean(check.name, self.makers)
             findings.note(
@@ -128,6 +149,19 @@ class _Coverage:
                 "`covers` of what fulfils it",
                 [name],
             )
+
+    def _check_milestone(self, check: Check, name: str, findings: Findings) -> None:
+        if isinstance(check, ArtifactCheck) and not self._is_made(check):
+            hint = did_you_mean(check.name, self.makers)
+            findings.fault(
+                "uncovered_criterion",
+                f"milestone {name!r} checks the artifact {check.name!r}, but no subtask declares "
+                f"it{hint or '; add it to the `outputs` of the subtask that makes it'}",
+                [name],
+            )
+
+    def _is_made(self, check: ArtifactCheck) -> bool:
+        return "${" in check.name or check.name in self.makers
 
     def check_sizes(self, case: Case, findings: Findings) -> None:
         """A leaf should do one thing."""
