@@ -102,6 +102,24 @@ def test_an_artifact_that_nobody_declares_cannot_be_accepted() -> None:
     }
 
 
+def test_a_milestone_cannot_check_an_artifact_that_nobody_declares() -> None:
+    def mapping(name: str) -> dict[str, Any]:
+        check = {"type": "artifact", "name": name}
+        milestone = {"id": "m", "after": "a", "checks": [check]}
+        return task(step("a", outputs=["report.md"]), plan={"milestones": [milestone]})
+
+    assert codes(mapping("report.md")) == codes(mapping("a/report.md")) == NONE
+    assert codes(mapping("reprt.md")) == {("uncovered_criterion", ("m",))}
+
+
+def test_a_check_that_misspells_an_own_output_is_refused() -> None:
+    def mapping(name: str) -> dict[str, Any]:
+        return task(step("a", outputs=["report.md"], success=[{"type": "artifact", "name": name}]))
+
+    assert codes(mapping("report.md")) == NONE
+    assert codes(mapping("reprt.md")) == {("unknown_reference", ("a",))}
+
+
 def test_other_criteria_are_covered_by_name_and_names_must_exist() -> None:
     goal = {"acceptance": [{"id": "a1", "type": "file", "path": "x"}]}
     assert codes(task(step("a", covers=["a1"]), goal=goal)) == NONE
