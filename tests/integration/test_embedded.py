@@ -267,3 +267,19 @@ async def test_the_server_does_not_die_with_the_signals_of_our_terminal(
     await asyncio.to_thread(server.acquire)
     assert os.getsid(postmaster(home)) != os.getsid(0)
     assert os.getpgid(postmaster(home)) != os.getpgid(0)
+
+
+def test_a_home_with_odd_letters_works_or_says_why_not(home: Path) -> None:
+    odd = home / "it's a, home \u00e9"
+    odd.mkdir(mode=0o711)
+    server = EmbeddedServer(odd)
+    url = server.acquire()
+    sockets = ServerFolders.make(odd, ServerUser.choose()).sockets
+    try:
+        assert ask(url) == 1
+    finally:
+        server.release()
+    sockets.rmdir()
+    with pytest.raises(UsageError, match="dollar") as caught:
+        EmbeddedServer(home / "a$HOME").acquire()
+    assert caught.value.code == "home_name"

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from psycopg.conninfo import make_conninfo
 from psycopg.pq import PGconn, Ping
 
 from surefoot.checkpointing.postgres_binaries import Binaries, ServerUser, find_binaries
@@ -45,7 +46,7 @@ SETTINGS = {
     "synchronous_commit": "on",
     "wal_level": "minimal",
     "max_wal_senders": "0",
-    "max_wal_size": "512MB",
+    "max_wal_size": "256MB",
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
     "timezone": "UTC",
@@ -86,10 +87,11 @@ class EmbeddedServer:
         Does nothing without a share: after `release` a late caller must not start it again.
         """
         server = self._server()
-        if self._lock_file is None or server.answers():
+        if not self._has_share() or server.answers():
             return
         with _exclusive(server.folders.start_lock):
-            server.ensure_running()
+            if self._has_share():  # not released while we waited
+                server.ensure_running()
 
     def release(self) -> None:
         """Give up this share; the last one stops the server."""
@@ -105,6 +107,9 @@ class EmbeddedServer:
                 server.stop()
             finally:
                 self._drop_lock()
+
+    def _has_share(self) -> bool:
+        return self._lock_file is not None
 
     def _drop_lock(self) -> None:
         if self._lock_file is not None:
@@ -134,7 +139,7 @@ class _Server:
 
     def answers(self) -> bool:
         """What `pg_isready` asks, without starting a program."""
-        asked = f"host='{self.folders.sockets}' port={PORT} connect_timeout=3"
+        asked = make_conninfo(host=str(self.folders.sockets), port=PORT, connect_timeout=3)
         return PGconn.ping(asked.encode()) == Ping.OK
 
     def ensure_running(self) -> None:
@@ -184,7 +189,8 @@ class _Server:
 
     def _start(self) -> subprocess.CompletedProcess[str]:
         self.folders.trim_log()
-        settings = SETTINGS | {"unix_socket_directories": str(self.folders.sockets)}
+        sockets = '"' + str(self.folders.sockets) + '"'  # else a comma would part it
+        settings = SETTINGS | {"unix_socket_directories": sockets}
         flags = " ".join(f"-c {k}={_quoted(v)}" for k, v in settings.items())
         data, log = str(self.folders.data), str(self.folders.log)
         return self._run(

@@ -2,15 +2,18 @@
 
 import importlib.util
 import os
-import pwd
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from surefoot.graph.errors import UsageError
+
+if sys.platform != "win32":
+    import pwd
 
 PROGRAMS = ("initdb", "pg_ctl", "pg_isready", "postgres")
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,9 +45,15 @@ class ServerFolders:
         """Make what is missing.
 
         Raises:
-            UsageError: `home_not_writable`.
+            UsageError: `home_not_writable`, `home_name`.
         """
         run = home / "run"
+        if set(str(home)) & set('"$`\\\n'):
+            raise UsageError(
+                "home_name",
+                f"the embedded PostgreSQL cannot live in {str(home)!r}: its name has a quote, "
+                "dollar, backslash or line break; choose another SUREFOOT_HOME",
+            )
         try:
             make_home(home)
             cluster = _own_folder(home / "pg", user)
@@ -114,7 +121,7 @@ def _make(folder: Path) -> None:
         return
     folder.mkdir(parents=True)
     # Whatever the umask: the server's user must be able to pass through a folder made by root.
-    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    folder.chmod(0o711 if sys.platform != "win32" and os.geteuid() == 0 else 0o700)
 
 
 def _own_folder(folder: Path, user: ServerUser) -> Path:
@@ -125,7 +132,9 @@ def _own_folder(folder: Path, user: ServerUser) -> Path:
 
 def _socket_folder(run: Path, user: ServerUser) -> Path:
     folder = run / "socket"
-    if len(os.fsencode(folder / ".s.PGSQL.5432.lock")) > SOCKET_PATH_LIMIT:
+    # A client reads a comma as the end of one host's name.
+    too_long = len(os.fsencode(folder / ".s.PGSQL.5432.lock")) > SOCKET_PATH_LIMIT
+    if too_long or "," in str(folder):
         name = hashlib.sha256(os.fsencode(run)).hexdigest()[:12]
         folder = Path("/tmp") / f"surefoot-{os.geteuid()}-{name}"
     _own_folder(folder, user)
