@@ -145,7 +145,7 @@ async def _validated(
         tools=specs,
         tool_faults=faults,
         models=[model] if model else [],
-        world=LocalWorld(workspace=workspace),
+        world=LocalWorld(workspace=workspace, task_dir=task_dir),
     )
     return report, specs
 

@@ -1,5 +1,6 @@
 """validator: a program that accepts a plan or says everything that is wrong with it."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 from surefoot.graph.state import TaskState
@@ -50,7 +51,9 @@ def _faults(state: TaskState, context: TaskContext) -> list[JsonObject]:
         return [{"code": "missing_model", "message": message, "subtasks": []}]
     given = {k: v for k, v in plan.items() if k != "version"}
     task = {**(state.get("task") or {}), "plan": given}
-    report = validate_task(task, tools=context.specs, world=LocalWorld())
+    folder = state.get("task_dir")
+    world = LocalWorld(task_dir=Path(folder) if folder else None)
+    report = validate_task(task, tools=context.specs, world=world)
     return [fault.as_dict() for fault in report.faults]
 
 
