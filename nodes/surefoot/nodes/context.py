@@ -143,7 +143,20 @@ def journal_record(context: TaskContext, seen: Views, id: str, record: Record) -
         reason=record.get("reason"),
         n=record.get("n"),
         marks=record.get("marks"),
+        **_settled_step(seen.index.unit(id).kind, record),
     )
+
+
+def _settled_step(kind: str, record: Record) -> dict[str, str]:
+    """The step's state where no call said so: cut in it, or answered by the ledger afterwards.
+
+    Else the row of a killed call would say `calling` for ever.
+    """
+    if kind == "foreach" or not record.get("attempt"):
+        return {}
+    if record.get("state") == "completed":
+        return {"step_state": "succeeded"}
+    return {"step_state": "pending"} if record.get("cut") else {}
 
 
 def journal_task(context: TaskContext, seen: Views, **columns: Any) -> None:
