@@ -1,0 +1,112 @@
+"""PostgreSQL dies or cuts its connections in mid-run: the run goes on, nothing is done twice."""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from conftest import Sql
+from crash import outside, plans, verdict
+from crash.storm import Life, Storm, wait_until
+
+from surefoot.checkpointing.embedded import EmbeddedServer
+from surefoot.graph.settings import Settings
+
+CUTS = 8
+DEATHS = 3
+
+
+def test_cut_connections_in_mid_run_stop_nothing(settings: Settings, sql: Sql) -> None:
+    storm = Storm(settings.home, settings.database_url, plans.task(), seed=4)
+    storm.add()
+    with storm.life() as life:
+        for _ in range(CUTS):
+            if more(storm, life, storm.draw.randint(4, 10)):
+                sql.cut_connections()
+        assert life.wait_for_end()
+        assert life.code == 0, life.said()
+    verdict.check(storm, sql, settings)
+
+
+@pytest.fixture
+def own_server(home: Path) -> Generator[EmbeddedServer]:
+    """A server that only this test uses, and may kill."""
+    server = EmbeddedServer(home)
+    yield server
+    server.release()
+
+
+def test_a_killed_embedded_server_is_started_again_by_the_run(
+    home: Path, own_server: EmbeddedServer
+) -> None:
+    url = own_server.acquire()
+    storm = Storm(home, None, plans.task(), seed=5)
+    with storm.life() as life:
+        for _ in range(DEATHS):
+            assert more(storm, life, storm.draw.randint(3, 9)), life.said()
+            kill_server(home)
+        assert life.wait_for_end()
+        assert life.code == 0, life.said()
+    verdict.check(storm, Sql(url), settings_of(home, None))
+    own_server.release()
+    wait_until(lambda: not storm.living(servers=True), timeout_s=15)
+
+
+@pytest.fixture
+def other_home() -> Generator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="surefoot-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_run_waits_for_an_external_server_that_was_killed(
+    home: Path, own_server: EmbeddedServer, other_home: Path
+) -> None:
+    url = own_server.acquire()
+    storm = Storm(other_home, url, plans.task(), seed=6)
+    with storm.life() as life:
+        for _ in range(DEATHS):
+            assert more(storm, life, storm.draw.randint(3, 9)), life.said()
+            kill_server(home)
+            assert life.code is None, life.said()
+            own_server.ensure_running()
+        assert life.wait_for_end()
+        assert life.code == 0, life.said()
+    verdict.check(storm, Sql(url), settings_of(other_home, url))
+
+
+def test_worker_and_server_may_die_together(
+    home: Path, own_server: EmbeddedServer, other_home: Path
+) -> None:
+    url = own_server.acquire()
+    storm = Storm(other_home, url, plans.task(), seed=7)
+    for _ in range(DEATHS):
+        with storm.life() as life:
+            more(storm, life, storm.draw.randint(3, 9))
+            kill_server(home)
+            life.end()
+        own_server.ensure_running()
+    storm.finish()
+    verdict.check(storm, Sql(url), settings_of(other_home, url))
+
+
+def more(storm: Storm, life: Life, facts: int) -> bool:
+    """Wait until so much more is true outside; False if the life ended before."""
+    wanted = len(storm.facts()) + facts
+    wait_until(lambda: life.code is not None or len(storm.facts()) >= wanted)
+    return life.code is None
+
+
+def kill_server(home: Path) -> None:
+    """SIGKILL to the postmaster of a home, as the system's memory killer would do it."""
+    pid = int((home / "pg" / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: outside.started(pid) is None)
+
+
+def settings_of(home: Path, url: str | None) -> Settings:
+    return Settings(home=home, database_url=url, artifacts_url=(home / "artifacts").as_uri())
