@@ -10,6 +10,7 @@ from psycopg.rows import DictRow
 
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.queries import queries
+from surefoot.graph.plain import clean_text
 
 ALL = 2**62
 """A limit that never cuts."""
@@ -99,8 +100,10 @@ class Readers:
         return {row["state"]: row["n"] for row in await self._all("counts", id=id)}
 
     async def _all(self, query: str, /, **parameters: Any) -> list[DictRow]:
+        # Names come from outside; PostgreSQL refuses what no stored name can hold anyway.
+        asked = {k: clean_text(v) if isinstance(v, str) else v for k, v in parameters.items()}
         async with self.database.borrowed() as connection:
-            cursor = await connection.execute(queries("readers")[query], parameters)
+            cursor = await connection.execute(queries("readers")[query], asked)
             return await cursor.fetchall()
 
     async def _one(self, query: str, /, **parameters: Any) -> DictRow | None:

@@ -15,7 +15,7 @@ from surefoot.tasks order by created_at desc, id desc
 
 -- name: plan_row
 select * from surefoot.plans
-where task_id = %(id)s and (%(version)s::int is null or version = %(version)s)
+where task_id = %(id)s and (%(version)s::numeric is null or version = %(version)s)
 order by version desc limit 1
 
 -- name: plan_versions
@@ -40,7 +40,7 @@ select * from surefoot.artifacts where task_id = %(id)s order by subtask, name, 
 -- name: artifact_row
 select * from surefoot.artifacts
 where task_id = %(id)s and subtask = %(subtask)s and name = %(name)s
-    and (%(version)s::int is null or version = %(version)s)
+    and (%(version)s::numeric is null or version = %(version)s)
 order by version desc limit 1
 
 -- name: question_rows
