@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.tools import BaseTool
+from pydantic import ValidationError
 
 from surefoot.checkpointing.journal import TaskJournal
 from surefoot.checkpointing.outbox import Fence
@@ -25,6 +26,7 @@ from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, UsageError
 from surefoot.graph.holding import Held, Holder
 from surefoot.graph.opening import Stored
 from surefoot.graph.state import TaskInput
+from surefoot.graph.task import Budget
 from surefoot.graph.values import JsonObject
 
 __all__ = ["Created", "Engine", "InvalidTask", "validate_file"]
@@ -83,11 +85,12 @@ class Engine(Holder):
         left as it is.
 
         Raises:
-            UsageError: there is no such task.
+            UsageError: there is no such task, or a raised limit is none.
             LeaseHeld: a live worker holds it.
             LeaseLost: another worker took it over meanwhile.
             DatabaseUnavailable: the database was gone for five minutes.
         """
+        _check_limits(raise_limits or {})
         row = await self.row(task_id)
         if row["status"] in FINISHED or (row["status"] == "failed" and not raise_limits):
             return
@@ -177,6 +180,23 @@ class Engine(Holder):
         held.opened.context.usage = Stored.from_row(row).usage
         saved = await held.saver.aget_tuple(config)
         return None if saved else await _first_input(held, config)
+
+
+def _check_limits(limits: Mapping[str, float | None]) -> None:
+    """Hold raised limits to what a task file's `budget` may say.
+
+    Raises:
+        UsageError: `bad_limit`.
+    """
+    try:
+        Budget.model_validate(dict(limits))
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        known = ", ".join(Budget.model_fields)
+        raise UsageError(
+            "bad_limit", f"the limit {name} cannot be {first['input']!r}: {first['msg']} ({known})"
+        ) from exc
 
 
 async def _first_input(held: Held, config: Any) -> TaskInput:
