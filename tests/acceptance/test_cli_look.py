@@ -126,7 +126,7 @@ def test_everything_about_a_task_can_be_looked_at(scene: Scene) -> None:
 
 
 def test_an_artifact_is_read_by_its_name(scene: Scene) -> None:
-    assert scene.command("artifacts", "t", "class/1/note.txt").out == "about slow"
+    assert scene.process("artifacts", "t", "class/1/note.txt").out == "about slow"
     done = scene.command("artifacts", "t", "class/0/note.txt", "-o", "copy.txt")
     assert done.code == 0
     assert (scene.folder / "copy.txt").read_text() == "about quick"
@@ -149,27 +149,21 @@ def test_an_exported_plan_runs_again(scene: Scene) -> None:
     refused(scene.command("plan", "t", "--version", "7", "--json"), "unknown_version")
 
 
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["status", "none"], "unknown_task"),
-        (["plan", "none"], "unknown_task"),
-        (["history", "none"], "unknown_task"),
-        (["events", "none"], "unknown_task"),
-        (["logs", "none"], "unknown_task"),
-        (["result", "none"], "unknown_task"),
-        (["artifacts", "none"], "unknown_task"),
-        (["cancel", "none"], "unknown_task"),
-        (["resume", "none"], "unknown_task"),
-        (["logs", "t", "none"], "unknown_subtask"),
-        (["result", "t", "class/9"], "unknown_subtask"),
-        (["cancel", "t"], "wrong_state"),
+UNKNOWN = {
+    "unknown_task": [
+        *(["status", "none"], ["plan", "none"], ["history", "none"], ["events", "none"]),
+        *(["logs", "none"], ["result", "none"], ["artifacts", "none"], ["cancel", "none"]),
+        ["resume", "none"],
     ],
-)
-def test_unknown_names_and_forbidding_states_are_refused(
-    scene: Scene, words: list[str], code: str
-) -> None:
-    refused(scene.command(*words, "--json"), code)
+    "unknown_subtask": [["logs", "t", "none"], ["result", "t", "class/9"]],
+    "wrong_state": [["cancel", "t"]],
+}
+
+
+def test_unknown_names_and_forbidding_states_are_refused(scene: Scene) -> None:
+    for code, commands in UNKNOWN.items():
+        for words in commands:
+            refused(scene.command(*words, "--json"), code)
 
 
 def test_followed_events_are_json_lines_and_end_with_the_task(scene: Scene) -> None:

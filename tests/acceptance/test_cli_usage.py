@@ -68,7 +68,7 @@ def door(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str
 
 
 def test_the_door_is_the_same_for_a_process(scene: Scene) -> None:
-    done = scene.command("nonsense")
+    done = scene.process("nonsense")
     assert (done.code, done.out) == (2, "")
     assert done.err == "surefoot: No such command 'nonsense'; `surefoot --help` shows the usage\n"
 
@@ -111,8 +111,8 @@ def test_doctor_finds_everything_well_or_says_what_is_not(scene: Scene) -> None:
 
 
 def test_a_traceback_is_shown_with_debug_only(scene: Scene) -> None:
-    plain = scene.command("run", "none.yaml")
-    debug = scene.command("run", "none.yaml", "--debug")
+    plain = scene.process("run", "none.yaml")
+    debug = scene.process("run", "none.yaml", "--debug")
     assert "Traceback" not in plain.err
     assert "Traceback" in debug.err
     assert plain.code == debug.code == 2

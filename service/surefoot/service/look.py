@@ -8,18 +8,20 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.incarnation import Worker
 from surefoot.checkpointing.readers import Readers
 from surefoot.graph.durations import History
 from surefoot.graph.errors import UsageError
-from surefoot.graph.ports import ArtifactStore
 from surefoot.graph.values import Json, JsonObject, StoredValue
 from surefoot.service import documents
 from surefoot.service.rows import Row, posix
 from surefoot.service.status import StatusDocument, TaskRows, list_entry, status_document
+
+if TYPE_CHECKING:
+    from surefoot.graph.ports import ArtifactStore
 
 FOLLOW_EVERY_S = 0.3
 PAGE = 5000
@@ -133,7 +135,7 @@ class Looker:
                 yield documents.log_entry(row)
 
     async def result(
-        self, store: ArtifactStore, id: str | None, subtask: str | None = None
+        self, store: "ArtifactStore", id: str | None, subtask: str | None = None
     ) -> Json:
         """A subtask's result, or for a whole task the results its plan leads to, by subtask.
 
@@ -156,7 +158,7 @@ class Looker:
         return [documents.artifact_entry(row) for row in rows]
 
     async def artifact(
-        self, store: ArtifactStore, id: str | None, name: str, version: int | None = None
+        self, store: "ArtifactStore", id: str | None, name: str, version: int | None = None
     ) -> tuple[JsonObject, bytes]:
         """One artifact: its entry and its content; the newest version unless one is named.
 
@@ -245,7 +247,7 @@ class Looker:
         plan = await self.plan_of(task)
         return any(name == subtask for name, _ in documents.plan_subtasks(plan))
 
-    async def _end_results(self, store: ArtifactStore, task: Row) -> JsonObject:
+    async def _end_results(self, store: "ArtifactStore", task: Row) -> JsonObject:
         results: dict[str, Any] = {}
         for name in documents.ends_of(await self.plan_of(task)):
             row = await self.readers.subtask_row(task["id"], name)
@@ -254,7 +256,7 @@ class Looker:
         return results
 
 
-async def stored_value(store: ArtifactStore, stored: StoredValue | None) -> Json:
+async def stored_value(store: "ArtifactStore", stored: StoredValue | None) -> Json:
     """A result, wherever it lies."""
     if not stored:
         return None
