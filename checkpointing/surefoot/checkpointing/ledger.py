@@ -199,4 +199,5 @@ def _effect_row(row: dict[str, Any]) -> EffectRow:
         args=row["args"],
         result=row["result"],
         artifacts=tuple(row["artifacts"] or ()),
+        note=row["note"] or "",
     )
