@@ -125,6 +125,12 @@ class RootProcess:
             self._process.kill()
         self._on_lost()
 
+    async def discard(self) -> None:
+        """End it at once: it was asked for nothing yet, so there is nothing for it to end."""
+        if self._process.poll() is None:
+            self._process.kill()
+        await self.end()
+
     async def end(self) -> None:
         """Let it end everything and itself; returns when nothing is left of it."""
         self._close_control()
@@ -262,4 +268,4 @@ class WarmRoot:
         """End the one that waits."""
         root, self._root = self._root, None
         if root is not None:
-            await root.end()
+            await root.discard()
