@@ -93,11 +93,18 @@ class Engine(Holder):
         _check_limits(raise_limits or {})
         row = await self.row(task_id)
         if row["status"] in FINISHED or (row["status"] == "failed" and not raise_limits):
+            if row["acquired_by"] is not None:
+                await self._free(task_id)
             return
         async with self.hold(task_id, objects, raise_limits=raise_limits) as held:
             if on_ready:
                 on_ready()
             await self._drive(held)
+
+    async def _free(self, task_id: str) -> None:
+        """Take a finished task out of the hands of a holder that died before it let go."""
+        with contextlib.suppress(LeaseHeld):
+            await self.leases.release(await self.leases.acquire(task_id))
 
     async def cancel(self, task_id: str, *, wait: bool = True, by: str = "person") -> None:
         """Cancel a task: through its holder, or under the lease when nobody holds it.
