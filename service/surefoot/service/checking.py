@@ -1,7 +1,5 @@
 """Checking a task file without running it: faults in words, or the plan as it would run."""
 
-from collections.abc import Sequence
-
 from surefoot.graph.values import JsonObject
 from surefoot.service import exits
 from surefoot.service.client import Surefoot
@@ -9,6 +7,7 @@ from surefoot.service.documents import plan_entries
 from surefoot.service.output import Output
 from surefoot.service.running import RunRequest
 from surefoot.service.sources import load
+from surefoot.service.words import fault_lines
 
 
 async def show_validation(request: RunRequest, out: Output) -> int:
@@ -47,21 +46,3 @@ async def validation(request: RunRequest) -> JsonObject:
         return await surefoot.validate(
             request.file, sets=request.sets, tools=request.tools, model=request.model
         )
-
-
-def fault_lines(found: JsonObject) -> list[str]:
-    """A validation document for a person: one line for each fault and warning, then a verdict."""
-    lines = [f"fault    {_words(fault)}" for fault in found["faults"]]
-    lines += [f"warning  {_words(warning)}" for warning in found["warnings"]]
-    verdict = "valid" if found["valid"] else f"not valid: {_number(found['faults'], 'fault')}"
-    if found["warnings"]:
-        verdict += f", {_number(found['warnings'], 'warning')}"
-    return [*lines, verdict]
-
-
-def _words(fault: JsonObject) -> str:
-    return f"{fault['code']}: {' '.join(fault['message'].split())}"
-
-
-def _number(found: Sequence[JsonObject], noun: str) -> str:
-    return f"{len(found)} {noun}{'s' if len(found) != 1 else ''}"

@@ -5,13 +5,10 @@ No script and no style sheet: what it returns stays readable wherever a notebook
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from surefoot.graph.values import JsonObject
 from surefoot.service.words import duration, eta_text
-
-if TYPE_CHECKING:
-    from surefoot.service.client import Surefoot
 
 COLOURS = {
     "completed": "#2e7d32",
@@ -37,7 +34,19 @@ class Shown:
         return self.html
 
 
-async def show(surefoot: "Surefoot", id: str | None = None) -> Shown:
+class Client(Protocol):
+    """What is asked of a `Surefoot`."""
+
+    async def status(self, id: str | None = None) -> Mapping[str, Any]:
+        """The status document."""
+        ...
+
+    async def plan(self, id: str) -> Iterable[JsonObject]:
+        """The plan's subtasks."""
+        ...
+
+
+async def show(surefoot: Client, id: str | None = None) -> Shown:
     """The tree and progress of a task (the newest without an id), to be the last line of a cell."""
     status = await surefoot.status(id)
     return Shown(status_html(status) + tree_html(await surefoot.plan(status["id"])))

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from surefoot.graph.errors import AgentError, UsageError
 from surefoot.graph.values import Json, JsonObject
-from surefoot.service.words import one_line
+from surefoot.service.words import fault_lines, one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,6 @@ class Output:
             self.document({**found, "error": {"code": code, "message": str(error)}})
             return
         if len(found["faults"]) > 1:
-            from surefoot.service.checking import fault_lines
-
             for line in fault_lines(found):
                 self.line(line)
         self.error(error)

@@ -1,7 +1,9 @@
 """How numbers are said to a person: durations, sizes, intervals, and what to do next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from surefoot.graph.values import JsonObject
 
 if TYPE_CHECKING:
     from surefoot.service.status import Eta
@@ -86,6 +88,24 @@ def next_step(status: Mapping[str, Any]) -> str | None:
     if state in ("paused", "running", "queued"):
         return f"go on with: surefoot resume {id}"
     return None
+
+
+def fault_lines(found: JsonObject) -> list[str]:
+    """A validation document for a person: one line for each fault and warning, then a verdict."""
+    lines = [f"fault    {_fault(fault)}" for fault in found["faults"]]
+    lines += [f"warning  {_fault(warning)}" for warning in found["warnings"]]
+    verdict = "valid" if found["valid"] else f"not valid: {_number(found['faults'], 'fault')}"
+    if found["warnings"]:
+        verdict += f", {_number(found['warnings'], 'warning')}"
+    return [*lines, verdict]
+
+
+def _fault(fault: JsonObject) -> str:
+    return f"{fault['code']}: {' '.join(fault['message'].split())}"
+
+
+def _number(found: Sequence[JsonObject], noun: str) -> str:
+    return f"{len(found)} {noun}{'s' if len(found) != 1 else ''}"
 
 
 def _shown(character: str) -> str:
