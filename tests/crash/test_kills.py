@@ -12,7 +12,7 @@ from crash.storm import Storm
 
 from surefoot.graph.settings import Settings
 
-LIVES = 12
+LIVES = 10
 """That end at each boundary."""
 
 BOUNDARIES = {

@@ -33,3 +33,15 @@ def test_an_effect_without_a_usable_result_says_the_same_after_a_kill(
     failure = sql.value("select failure from surefoot.subtasks")
     assert failure["kind"] == "not_json"
     assert "object" in failure["message"]
+
+
+def test_a_worker_that_dies_after_the_end_leaves_no_lease_for_long(
+    settings: Settings, sql: Sql
+) -> None:
+    storm = Storm(settings.home, settings.database_url, plans.one_call("put"))
+    assert storm.die_at("after end", 1)
+    assert status_of(sql, "a1") == "completed"
+    assert sql.value("select acquired_by from surefoot.tasks") is not None
+    storm.finish()
+    assert sql.value("select acquired_by from surefoot.tasks") is None
+    assert storm.effects("a1")["put/x"]["do"] == 1

@@ -47,6 +47,8 @@ class DyingSaver(TaskSaver):
         saved = await super().aput(config, checkpoint, metadata, new_versions)
         if "milestones" in new_versions:
             outside.die("after milestone")
+        if checkpoint["channel_values"].get("status") == "completed":
+            outside.die("after end")
         outside.die("after checkpoint")
         return saved
 
