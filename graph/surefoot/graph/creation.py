@@ -101,7 +101,6 @@ async def create_task(
     if report.task is None:
         raise InvalidTask(report)
     _refuse_unsupported(mapping)
-    shared.warm.warm()  # the task's own tool processes start beside what is left to do here
     id = given or _new_id(report.task.name)
     place = (workspace or shared.settings.workspace(id)).absolute()
     # Now, while nothing is stored: a task without a workspace could never run.
@@ -157,6 +156,7 @@ async def describe_tools(
     warm: WarmRoot | None = None,
 ) -> tuple[Mapping[str, ToolSpec], list[Fault]]:
     """Learn the tools of modules and objects; modules are imported in a process of their own."""
+    kept = warm or WarmRoot()
     with tempfile.TemporaryDirectory(prefix="surefoot-") as folder:
         place = Path(folder)
         host = await ChildToolHost.start(
@@ -169,13 +169,15 @@ async def describe_tools(
             slots=1,
             staging=place / "staging",
             on_log=lambda subtask, attempt, line: None,
-            warm=warm,
+            warm=kept,
         )
         try:
             faults = [Fault("bad_tools_module", fault.message) for fault in host.faults]
             return dict(host.specs), faults
         finally:
-            await host.close()
+            await host.release()
+            if warm is None:
+                await kept.close()
 
 
 def _refuse_unsupported(mapping: JsonObject) -> None:

@@ -77,6 +77,8 @@ class Root:
         for request in self._frames.feed(data):
             if request["op"] == "fork":
                 self._fork(int(request["id"]))
+            elif request["op"] == "setting":
+                self._setting = request["setting"]
             else:
                 self._end(int(request["id"]))
         return bool(data)

@@ -169,6 +169,11 @@ class ChildToolHost:
         """Kill the calls of these subtasks (None = all); returns when they are gone."""
         await asyncio.gather(self._pool.cut(subtasks), self._local_calls.cut(subtasks))
 
+    async def release(self) -> None:
+        """Close a host that was only asked for its tools; its process is left to `warm`."""
+        await self._pool.release()
+        await self.close()
+
     async def close(self) -> None:
         """End every child; returns when none is left."""
         await self._local_calls.cut(None)

@@ -62,6 +62,7 @@ class RootProcess:
         self._open = True
         self.specs: dict[str, ToolSpec] = {}
         self.faults: list[ToolFault] = []
+        self._loaded: tuple[tuple[str, ...], object] | None = None
         self._output = OutputPipe(loop, self._pass_on)
         self._control, theirs = socket.socketpair()
         with theirs:
@@ -72,9 +73,14 @@ class RootProcess:
         self._control.setblocking(False)
         loop.add_reader(self._control.fileno(), self._on_readable)
 
-    def attach(self, listener: RootListener, sink: Sink) -> None:
+    def attach(self, listener: RootListener | None, sink: Sink | None) -> None:
         """Name who hears of workers, and where what the root itself prints goes."""
         self._listener, self._sink = listener, sink
+
+    def suits(self, modules: Sequence[str], setting: JsonObject) -> bool:
+        """Whether it can load these modules, or has loaded just these, from the same folder."""
+        wanted = (tuple(modules), setting["task_dir"])
+        return self.is_alive and self._loaded in (None, wanted)
 
     @property
     def is_alive(self) -> bool:
@@ -84,14 +90,20 @@ class RootProcess:
     async def load(self, modules: Sequence[str], setting: JsonObject) -> None:
         """Let it import the modules; `specs` and `faults` are there afterwards.
 
+        One that has loaded them before (see `suits`) only learns for whom it works now.
+
         Raises:
             ImportStuck: it ended, or hung, in the import of one module.
             ToolUnavailable: it ended before that.
         """
+        if self._loaded is not None:
+            self._send({"op": "setting", "setting": setting})
+            return
         self._send({**setting, "modules": list(modules)})
         why = "the import ended the process"
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), IMPORTS_WITHIN_S)
+            self._loaded = (tuple(modules), setting["task_dir"])
             return
         except TimeoutError:
             why = f"the import did not end within {IMPORTS_WITHIN_S:g} s"
@@ -126,8 +138,8 @@ class RootProcess:
         self._on_lost()
 
     async def discard(self) -> None:
-        """End it at once: it was asked for nothing yet, so there is nothing for it to end."""
-        if self._process.poll() is None:
+        """End it, at once where it was asked for nothing yet and so has nothing to end."""
+        if self._loaded is None and self._process.poll() is None:
             self._process.kill()
         await self.end()
 
@@ -237,9 +249,10 @@ class RootProcess:
 
 
 class WarmRoot:
-    """A root started ahead of its use: it imports the libraries while we open the database.
+    """A root kept ready: started ahead of its use, or left by who only asked what tools there are.
 
-    Holds at most one. Use it in the loop it was made in.
+    It imports libraries and modules while we open the database, and no module twice. Holds at most
+    one. Use it in the loop it was made in.
     """
 
     def __init__(self) -> None:
@@ -253,16 +266,26 @@ class WarmRoot:
             except (OSError, ToolUnavailable):
                 self._root = None
 
-    def take(self) -> RootProcess:
-        """The one that waits, if it lives; else a new one.
+    async def take(self, modules: Sequence[str], setting: JsonObject) -> RootProcess:
+        """The one that waits, if it lives and suits; else a new one.
 
         Raises:
             ToolUnavailable: no process can be started here.
         """
         root, self._root = self._root, None
-        return (
-            root if root is not None and root.is_alive else RootProcess(asyncio.get_running_loop())
-        )
+        if root is not None and root.suits(modules, setting):
+            return root
+        if root is not None:
+            await root.end()
+        return RootProcess(asyncio.get_running_loop())
+
+    async def give_back(self, root: RootProcess) -> None:
+        """Keep a root that has no workers, for who needs the same modules next."""
+        root.attach(None, None)
+        if self._root is None and root.is_alive:
+            self._root = root
+        else:
+            await root.end()
 
     async def close(self) -> None:
         """End the one that waits."""

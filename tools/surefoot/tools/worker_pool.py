@@ -89,6 +89,14 @@ class WorkerPool:
         """(pid, start time) of the root, which ends last of all."""
         return None if self._root is None else (self._root.pid, self._root.started)
 
+    async def release(self) -> None:
+        """Close a pool that never ran anything, and leave its root to who comes next."""
+        async with self._opening:
+            if not self._workers and not self.faults and self._root is not None:
+                root, self._root = self._root, None
+                await self._warm.give_back(root)
+        await self.close()
+
     async def close(self) -> None:
         """End every process; returns when none is left."""
         self._closed = True
@@ -139,7 +147,7 @@ class WorkerPool:
         stuck: list[ToolFault] = []
         while True:
             listener = RootListener(forked=self._forked, ended=self._ended, lost=self._lost)
-            root = self._warm.take()
+            root = await self._warm.take(self._modules, self._setting)
             root.attach(listener, self._sink)
             try:
                 await root.load(self._modules, self._setting)
