@@ -5,10 +5,10 @@ Any number of processes may start on an empty database at once: one works, the o
 
 import asyncio
 import re
+from importlib.metadata import version
 from importlib.resources import files
 
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 from psycopg.rows import DictRow
 
 from surefoot.graph.errors import UsageError
@@ -34,8 +34,7 @@ async def migrate(connection: AsyncConnection[DictRow]) -> None:
         for number in range(await _applied(connection) + 1, len(steps) + 1):
             await _apply(connection, number, steps[number - 1])
         if not await _saver_ready(connection):
-            # CREATE INDEX CONCURRENTLY inside: no transaction may be open here.
-            await AsyncPostgresSaver(connection).setup()
+            await _set_up_saver(connection)
     finally:
         await connection.execute("select pg_advisory_unlock(%s)", (LOCK_KEY,))
 
@@ -74,7 +73,7 @@ async def _applied(connection: AsyncConnection[DictRow]) -> int:
     return number
 
 
-async def _apply(connection: AsyncConnection[DictRow], number: int, sql: bytes) -> None:
+async def _apply(connection: AsyncConnection[DictRow], number: int, commands: bytes) -> None:
     async with connection.transaction():
         if number == 1:
             await connection.execute("create schema if not exists surefoot")
@@ -83,16 +82,36 @@ async def _apply(connection: AsyncConnection[DictRow], number: int, sql: bytes) 
                 "(number int primary key, at timestamptz not null default now())"
             )
         # Not prepared: a prepared statement cannot hold several commands.
-        await connection.execute(sql, prepare=False)
+        await connection.execute(commands, prepare=False)
         await connection.execute("insert into surefoot.migrations (number) values (%s)", (number,))
 
 
+async def _set_up_saver(connection: AsyncConnection[DictRow]) -> None:
+    # Imported only when there is something to set up: LangGraph takes longer to import than a
+    # look at a task's status takes altogether.
+    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+
+    # CREATE INDEX CONCURRENTLY inside: no transaction may be open here.
+    await AsyncPostgresSaver(connection).setup()
+    done = sql.SQL("comment on schema surefoot is {}").format(sql.Literal(_saver_version()))
+    await connection.execute(done)
+
+
+def _saver_version() -> str:
+    return (
+        f"saver tables of langgraph-checkpoint-postgres {version('langgraph-checkpoint-postgres')}"
+    )
+
+
 async def _saver_ready(connection: AsyncConnection[DictRow]) -> bool:
+    """Whether the present version of the saver has set up its tables here."""
     if not await _exists(connection, "checkpoint_migrations"):
         return False
-    cursor = await connection.execute("select coalesce(max(v), -1) as v from checkpoint_migrations")
+    cursor = await connection.execute(
+        "select obj_description(to_regnamespace('surefoot'), 'pg_namespace') as done"
+    )
     row = await cursor.fetchone()
-    return row is not None and int(row["v"]) >= len(AsyncPostgresSaver.MIGRATIONS) - 1
+    return row is not None and row["done"] == _saver_version()
 
 
 async def _exists(connection: AsyncConnection[DictRow], table: str) -> bool:
