@@ -1,6 +1,6 @@
 """SIGKILL at every boundary and at random moments; then a new process runs on (durability sync).
 
-At least 100 kills in all: `KILLS` says where they fall.
+102 kills in all; the other files of this folder add to them.
 """
 
 import itertools
