@@ -284,9 +284,12 @@ async def test_pause_lets_what_runs_end_and_resume_goes_on(world: World) -> None
     async with asyncio.timeout(10):
         while world.control.stopping() is None:
             await asyncio.sleep(0.005)
+    while not world.journal.columns.get("stopping"):
+        await asyncio.sleep(0.005)
     gate[0].set_result(ok("done"))
     out = await run
     assert out["status"] == "paused"
+    assert world.journal.columns["stopping"] is False
     assert out["records"]["a"]["state"] == "completed" and world.calls() == ["a"]
     out = await world.run(None)
     assert out["status"] == "completed"

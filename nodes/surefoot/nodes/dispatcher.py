@@ -189,6 +189,8 @@ def _command(
         update["records"] = decided.records
     if decided.goto == "executor":
         update["orders"] = decided.orders
+        if context.control.stopping() is not None:
+            context.journal.task(stopping=True)
         if decided.ending is not None and state.get("ending") is None:
             update["ending"] = decided.ending
         return Command(update=update, goto="executor")
