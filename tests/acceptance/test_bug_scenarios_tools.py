@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenes import Scene, subtask, task
+from scenes import SCENE_TOOLS, Scene, subtask, task
 
 from surefoot.graph.settings import Settings
 
@@ -29,27 +29,30 @@ BAD_MODULES: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "words"), BAD_MODULES.values(), ids=list(BAD_MODULES))
-def test_a_module_that_cannot_be_used_is_refused_by_its_name(
-    scene: Scene, text: str, words: str
-) -> None:
-    scene.write("bad_tools.py", text)
-    file = scene.file(task([subtask("a", "anything")], tools=["./bad_tools.py"]))
-    done = scene.command("run", file, "--id", "t", "--json")
+def test_modules_that_cannot_be_used_are_all_refused_by_their_names(scene: Scene) -> None:
+    listed = {f"./bad_{number}.py": words for number, (_, words) in enumerate(BAD_MODULES.values())}
+    for name, (text, _) in zip(listed, BAD_MODULES.values(), strict=True):
+        scene.write(name, text)
+    (scene.folder / "folder").mkdir()
+    listed |= {"./nowhere.py": "nowhere.py", "./folder": "folder", "no.where": "no.where"}
+    listed |= {"os": "TOOLS"}
+    spec = task([subtask("a", "anything")], tools=[*listed, SCENE_TOOLS])
+    done = scene.command("run", scene.file(spec), "--id", "t", "--json")
     assert done.code_and_error == (2, "bad_tools_module") and not done.err, done
-    messages = [f["message"] for f in done.document["faults"] if f["code"] == "bad_tools_module"]
-    assert len(messages) == 1 and "bad_tools" in messages[0], messages
-    assert words in messages[0], messages
+    said = [f["message"] for f in done.document["faults"] if f["code"] == "bad_tools_module"]
+    assert len(said) == len(listed), said
+    for name, words in listed.items():
+        short = name.removeprefix("./")
+        assert any(short in one and words in one for one in said), (name, words, said)
     assert scene.tasks() == []
 
 
-def test_a_module_that_is_missing_or_a_folder_is_refused_in_one_line(scene: Scene) -> None:
-    (scene.folder / "folder").mkdir()
-    for name in ("./nowhere.py", "./folder", "nowhere.at.all", "os"):
-        file = scene.file(task([subtask("a", "anything")], tools=[name]))
-        done = scene.command("run", file)
-        assert (done.code, done.err.count("\n")) == (2, 1), done
-        assert "Traceback" not in done.err and scene.tasks() == [], done
+def test_one_bad_module_is_one_line(scene: Scene) -> None:
+    scene.write("bad.py", BAD_MODULES["a raise at import"][0])
+    file = scene.file(task([subtask("a", "echo")], tools=["./bad.py"]))
+    done = scene.command("run", file)
+    assert (done.code, done.out.count("Traceback"), done.err.count("\n")) == (2, 0, 1), done
+    assert "as told" in done.err and scene.tasks() == []
 
 
 def test_a_module_that_hangs_at_import_is_given_up(
