@@ -58,7 +58,7 @@ def test_one_bad_module_is_one_line(scene: Scene) -> None:
 def test_a_module_that_hangs_at_import_is_given_up(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("surefoot.tools.root_process.IMPORTS_WITHIN_S", 10.0)
+    monkeypatch.setattr("surefoot.tools.root_process.IMPORTS_WITHIN_S", 6.0)
     scene.write("bad_tools.py", "import time\ntime.sleep(1000)\nTOOLS = []")
     file = scene.file(task([subtask("a", "anything")], tools=["./bad_tools.py"]))
     done = scene.command("validate", file, "--json")

@@ -107,6 +107,11 @@ class RootProcess:
             return
         except TimeoutError:
             why = f"the import did not end within {IMPORTS_WITHIN_S:g} s"
+            if not self._importing:
+                await self.end()
+                raise ToolUnavailable(
+                    f"the tool process did not start within {IMPORTS_WITHIN_S:g} s"
+                ) from None
         except ToolUnavailable:
             if not self._importing:
                 raise
