@@ -225,6 +225,18 @@ async def test_exactly_max_steps_are_made_and_a_raised_limit_goes_on(world: Worl
     assert world.calls() == [f"s{n}" for n in range(5)]
 
 
+async def test_a_running_foreach_reserves_no_step_when_a_limit_is_raised(world: World) -> None:
+    world.host.add("list", lambda call: ok(list(range(10))))
+    each = {"kind": "tool", "tool": "echo", "args": {"n": "${item}"}}
+    foreach = {"id": "r", "kind": "foreach", "for_each": "${l}", "each": each, "depends_on": ["l"]}
+    out = await world.run(task(tool("l", "list"), foreach, budget={"max_steps": 6}))
+    assert len(world.calls()) == 6
+    out = await world.run(None, raised={"max_steps": 8})
+    assert (out["ending"]["code"], len(world.calls())) == ("budget_exhausted", 8)
+    out = await world.run(None, raised={"max_steps": 11})
+    assert (out["status"], len(world.calls())) == ("completed", 11)
+
+
 async def test_steps_in_parallel_hold_the_limit_too(world: World) -> None:
     out = await world.run(task(*(tool(f"s{n}") for n in range(20)), budget={"max_steps": 7}))
     assert out["ending"]["code"] == "budget_exhausted"

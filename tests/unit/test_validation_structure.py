@@ -70,6 +70,7 @@ def test_an_invalid_file_comes_back_without_a_task_and_json_plain() -> None:
         ({"tools": "./t.py"}, 'tools must be a list, not "./t.py"'),
         ({"goal": {"prohibitions": [{"pth": "x"}]}}, "a text, {path, deny}, {tool} or {host}"),
         ({"goal": {"prohibitions": [{"path": "x", "deny": "wrte"}]}}, "did you mean 'write'?"),
+        ({"goal": {"prohibitions": [{"path": "d/**"}]}}, "names a folder or a file, no pattern"),
         ({"goal": {"acceptance": [{"type": "artefact"}]}}, "did you mean 'artifact'?"),
         ({"goal": {"acceptance": [{"name": "x"}]}}, "a check needs `type`"),
         ({"goal": {"acceptance": [{"type": "artifact"}]}}, "'name' is missing"),

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from surefoot.checkpointing.journal import TaskJournal
 from surefoot.checkpointing.outbox import Fence
+from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.tasks import (
     bump_durations,
     command_outcome,
@@ -140,6 +141,8 @@ class Engine(Holder):
                 return
             journal = TaskJournal(task_id)
             journal.bind(Fence(self.database, lease))
+            for question in await Readers(self.database).question_rows(task_id):
+                journal.question(question["id"], open=False)
             journal.task(status="cancelled", stopping=False)
             journal.event("TaskCancelled", by=by)
             await journal.flush()

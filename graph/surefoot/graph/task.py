@@ -6,7 +6,7 @@ depend on the plan are worked out in `budget`.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from surefoot.graph.checks import Check
 from surefoot.graph.plan import Id, Model, Plan
@@ -22,8 +22,17 @@ class Objective(Model):
 class PathProhibition(Model):
     """Nothing may write (or read) below a path."""
 
-    path: str
+    path: str = Field(min_length=1)
     deny: Literal["read", "write"] = "write"
+
+    @field_validator("path")
+    @classmethod
+    def _no_pattern(cls, path: str) -> str:
+        if "*" in path or "?" in path:
+            raise ValueError(
+                "a prohibition names a folder or a file, no pattern: all below a folder is meant"
+            )
+        return path
 
 
 class ToolProhibition(Model):

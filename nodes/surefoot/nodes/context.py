@@ -105,8 +105,17 @@ def views(state: TaskState, context: TaskContext) -> Views:
             {id: r.get("state", "pending") for id, r in records.items()},
             {id: r["n"] for id, r in records.items() if "n" in r},
         )
-        context.reserved = sum(1 for r in records.values() if r.get("state") == "running")
+        context.reserved = sum(
+            1
+            for id, record in records.items()
+            if record.get("state") == "running" and not _is_container(context.index, id)
+        )
     return Views(index=context.index, ready=context.ready, meter=context.meter)
+
+
+def _is_container(index: PlanIndex, id: str) -> bool:
+    """A running foreach reserves nothing; its children do."""
+    return container_of(id) is None and index.is_container(id)
 
 
 def limits_of(state: TaskState, context: TaskContext, seen: Views) -> EffectiveLimits:

@@ -195,6 +195,9 @@ def _command(
             update["ending"] = decided.ending
         return Command(update=update, goto="executor")
     if decided.goto == "end":
+        if decided.status == "cancelled":
+            for question in state.get("questions") or ():
+                context.journal.question(question["id"], open=False)
         update |= end(context, seen, decided.status or "failed", decided.ending, limits)
         return Command(update=update, goto="__end__")
     if decided.goto == "human":

@@ -193,7 +193,7 @@ def _journal(state: TaskState, update: dict[str, Any], context: TaskContext) -> 
             question["id"], subtask=None, kind=question["kind"], text=question["text"], open=True
         )
         context.journal.event("QuestionAsked", question=question["id"], reason=question["text"])
-    context.journal.event(
-        "TaskResumed", strategy="resume at the step", reason="go on from the last checkpoint"
-    )
+    moved: dict[str, Any] = {"from": state.get("status"), "to": update["status"]}
+    reason = "go on from the last checkpoint"
+    context.journal.event("TaskResumed", strategy="resume at the step", reason=reason, **moved)
     journal_task(context, seen, status=update["status"], failure=None, stopping=False)

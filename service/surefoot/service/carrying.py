@@ -24,10 +24,17 @@ def carry_out(
         out: how the command speaks.
         runs: for `run` and `resume`, whose exit codes mirror the task.
     """
+    ended: list[int] = []
+
+    async def to_its_end() -> None:
+        ended.append(await work() or exits.DONE)
+
     try:
-        code = asyncio.run(work()) or exits.DONE
+        asyncio.run(to_its_end())
+        code = ended[0]
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        # A signal after the end changes nothing of how it ended.
+        code = ended[0] if ended else INTERRUPTED
     except OSError as error:
         if not _nobody_reads(error):
             raise

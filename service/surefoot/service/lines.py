@@ -10,7 +10,7 @@ from datetime import datetime
 from surefoot.graph.values import JsonObject
 from surefoot.service.feed import News
 from surefoot.service.rows import Row
-from surefoot.service.words import one_line
+from surefoot.service.words import one_line, percent
 
 MOST_LINES = 20
 """Lines per round; what is routine beyond that is counted."""
@@ -56,7 +56,7 @@ def tell(news: Sequence[News]) -> Iterator[str]:
 
 
 def _share(new: News) -> str:
-    return f"{100 * new.progress:6.1f} %"
+    return f"{percent(new.progress):6.1f} %"
 
 
 def _words(event: Row) -> str:

@@ -14,7 +14,7 @@ from rich.text import Text
 from surefoot.graph.values import SubtaskState
 from surefoot.service.picture import Member, Stage, TaskPicture, Trouble
 from surefoot.service.status import Eta
-from surefoot.service.words import duration, eta_text, one_line
+from surefoot.service.words import duration, eta_text, one_line, percent
 
 MARKS: dict[SubtaskState, tuple[str, str]] = {
     "pending": ("·", "dim"),
@@ -79,7 +79,7 @@ def _bar(picture: TaskPicture, eta: Eta | None) -> Table:
     style = BAR_STYLE.get(picture.status, "cyan")
     bar = ProgressBar(total=1.0, completed=progress, complete_style=style, finished_style=style)
     left = eta_text(eta) if picture.status == "running" else ""
-    row.add_row(bar, Text(f"{100 * progress:.1f} %", "bold"), Text(left, "dim"))
+    row.add_row(bar, Text(f"{percent(progress):.1f} %", "bold"), Text(left, "dim"))
     return row
 
 

@@ -1,5 +1,6 @@
 """How numbers are said to a person: durations, sizes, intervals, and what to do next."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,11 @@ def one_line(text: object, *, most: int = 300) -> str:
 def printable(text: str) -> str:
     """A text with everything that is no printable character shown as an escape."""
     return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def percent(progress: float) -> float:
+    """Progress in per cent, to one decimal, rounded down: 100 means that the task is completed."""
+    return math.floor(progress * 1000 + 1e-9) / 10
 
 
 def duration(seconds: float) -> str:

@@ -5,7 +5,9 @@ tools passed as objects, or declared `in_process`, run in this process.
 """
 
 import asyncio
+import contextlib
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -273,7 +275,9 @@ def _make_folders(workspace: Path, staging: Path) -> None:
 
 def _load_here(modules: Sequence[str], objects: Sequence[BaseTool], task_dir: Path) -> Registry:
     registry = Registry()
-    for module in modules:
-        registry.add_module(module, task_dir)
+    # What a module prints while it is imported here must not come between the lines of a document.
+    with contextlib.redirect_stdout(sys.stderr):
+        for module in modules:
+            registry.add_module(module, task_dir)
     registry.add_objects(objects)
     return registry

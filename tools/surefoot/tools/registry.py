@@ -226,7 +226,9 @@ def _import_failure(exc: BaseException) -> str:
         return str(exc)
     if isinstance(exc, SystemExit):
         return f"it called sys.exit({exc.code!r}) while being imported"
-    last = "".join(traceback.format_exception_only(exc)).strip().splitlines()[-1]
+    # A syntax error's lines show the place; of other exceptions the first line says what it is.
+    lines = "".join(traceback.format_exception_only(exc)).strip().splitlines()
+    last = lines[-1] if isinstance(exc, SyntaxError) else lines[0]
     frames = traceback.extract_tb(exc.__traceback__)
     where = next((f for f in reversed(frames) if "importlib" not in f.filename), None)
     place = f" ({Path(where.filename).name}, line {where.lineno})" if where else ""
