@@ -6,16 +6,21 @@ Keeps one root process alive while it is open. Nothing of a tool runs after `clo
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Sequence
 from itertools import count
 
 from surefoot.graph.errors import ToolUnavailable
 from surefoot.graph.ports import ToolReply, ToolSpec
+from surefoot.graph.processes import process_started
 from surefoot.graph.values import JsonObject
 from surefoot.tools.output import OutputPipe, Sink
 from surefoot.tools.registry import ToolFault
 from surefoot.tools.root_process import ImportStuck, RootListener, RootProcess, WarmRoot
 from surefoot.tools.worker_process import ArtifactDesk, Job, WorkerProcess, refused
+
+GONE_WITHIN_S = 3.0
+"""How long a killed process may take to go (it may hang in the kernel)."""
 
 ANSWER_WITHIN_S = 8.0
 """A kill that the root does not confirm by then is done by hand, the root with it."""
@@ -206,7 +211,16 @@ class WorkerPool:
                 _kill_group(worker.pid)
         await root.end()
         for worker in workers:
+            if worker.pid is not None:
+                await _until_gone(worker.pid)
             worker.ended(None)
+
+
+async def _until_gone(pid: int) -> None:
+    """Wait for a killed process: while it exits it has no environment to be found by any more."""
+    until = time.monotonic() + GONE_WITHIN_S
+    while process_started(pid) is not None and time.monotonic() < until:
+        await asyncio.sleep(0.002)
 
 
 def _kill_group(pid: int) -> None:
