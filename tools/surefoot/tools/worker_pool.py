@@ -219,7 +219,9 @@ class WorkerPool:
 async def _until_gone(pid: int) -> None:
     """Wait for a killed process: while it exits it has no environment to be found by any more."""
     until = time.monotonic() + GONE_WITHIN_S
-    while process_started(pid) is not None and time.monotonic() < until:
+    while time.monotonic() < until:
+        if process_started(pid) is None:
+            return
         await asyncio.sleep(0.002)
 
 
