@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fakes import Bench, foreach_order, ok, tool_order
 
-from surefoot.graph.ports import Binding, ToolCall, ToolReply
+from surefoot.graph.ports import Binding
 from surefoot.graph.values import Outcome
 from surefoot.tools.runner import LocalRunner
 
@@ -16,35 +16,12 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-class Gate:
-    """A tool whose calls end when the test says so, by subtask."""
-
-    def __init__(self) -> None:
-        self.open: dict[str, asyncio.Future[ToolReply]] = {}
-        self.called = asyncio.Event()
-
-    def __call__(self, call: ToolCall) -> asyncio.Future[ToolReply]:
-        self.open[call.subtask] = asyncio.get_running_loop().create_future()
-        self.called.set()
-        return self.open[call.subtask]
-
-    def end(self, subtask: str, reply: ToolReply | None = None) -> None:
-        self.open[subtask].set_result(reply or ok())
-
-
 async def outcomes(runner: LocalRunner, count: int) -> list[Outcome]:
     async with asyncio.timeout(5):
         while len(runner.finished()) < count:
             await runner.wait()
             await asyncio.sleep(0)
     return runner.finished()
-
-
-async def started(gate: Gate, *subtasks: str) -> None:
-    async with asyncio.timeout(5):
-        while not set(subtasks) <= gate.open.keys():
-            gate.called.clear()
-            await gate.called.wait()
 
 
 async def only_outcome(bench: Bench, *args: object, **fields: object) -> Outcome:
