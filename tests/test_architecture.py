@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("graph", "nodes", "tools", "checkpointing", "service")
+FOLDERS = ("graph", "nodes", "tools", "checkpointing", "models", "service")
 FILES = [p for folder in FOLDERS for p in sorted(ROOT.glob(f"{folder}/surefoot/**/*.py"))]
 
 ROOF = {
@@ -24,9 +24,10 @@ MAY_IMPORT = {
     "ground": {"ground"},
     "tools": {"ground", "tools"},
     "checkpointing": {"ground", "checkpointing"},
+    "models": {"ground", "models"},
     "nodes": {"ground", "nodes"},
-    "roof": {"ground", "tools", "checkpointing", "nodes", "roof"},
-    "service": {"ground", "tools", "checkpointing", "nodes", "roof", "service"},
+    "roof": {"ground", "tools", "checkpointing", "models", "nodes", "roof"},
+    "service": {"ground", "tools", "checkpointing", "models", "nodes", "roof", "service"},
 }
 GROUND_MAY_USE = {
     *(*sys.stdlib_module_names, "pydantic", "pydantic_core"),

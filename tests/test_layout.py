@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("graph", "nodes", "tools", "checkpointing", "service")
+FOLDERS = ("graph", "nodes", "tools", "checkpointing", "models", "service")
 SOURCES = [
     path
     for folder in (*FOLDERS, "tests", "benchmarks", "examples")

@@ -70,7 +70,15 @@ async def test_used_up_steps_end_a_task_and_more_steps_complete_it(
 ) -> None:
     done, tried, opening = tmp_path / "done", tmp_path / "tried", tmp_path / "open"
     retries = {"max_attempts": 99, "backoff_seconds": 0}
-    work = [subtask(f"s{i}", "mark", {"file": str(done), "word": f"s{i}"}) for i in range(5)]
+    work = [
+        subtask(
+            f"s{i}",
+            "mark",
+            {"file": str(done), "word": f"s{i}"},
+            depends_on=[f"s{i - 1}"] if i else [],
+        )
+        for i in range(5)
+    ]
     loops = subtask("loops", "works_once_open", _at(tried, opening), retries=retries)
     needs = [one["id"] for one in work]
     spec = task([*work, {**loops, "depends_on": needs}], budget={"max_steps": 10})

@@ -5,6 +5,8 @@ One root, five families, named by what the catcher should do. Errors that are a
 `ports`, never as exceptions across a checkpoint.
 """
 
+from collections.abc import Sequence
+
 
 class AgentError(Exception):
     """The root: everything Surefoot raises on purpose derives from it."""
@@ -22,12 +24,26 @@ class ToolUnavailable(TransientError):
     """The process that runs tools ended unexpectedly. It is started anew; try the call again."""
 
 
+class ModelUnavailable(TransientError):
+    """No model of the role answered in the time there was; the message names the last reason."""
+
+
 class RejectedError(AgentError):
     """A model (or a plan) made a mistake; the text goes back to it as a result."""
 
 
 class ToolArgumentsInvalid(RejectedError):
     """The arguments do not fit the tool's schema; the message lists every mismatch."""
+
+
+class AnswerUnusable(RejectedError):
+    """A model's answer cannot be used: nothing of it is executed; `raw` is kept for the trace."""
+
+    def __init__(self, call: str, faults: Sequence[str], raw: str) -> None:
+        self.call = call
+        self.faults = tuple(faults)
+        self.raw = raw
+        super().__init__(f"the {call} answer cannot be used: {'; '.join(faults)}")
 
 
 class PermanentError(AgentError):
@@ -41,6 +57,25 @@ class ReferenceMissing(PermanentError):
         self.reference = reference
         self.why = why
         super().__init__(f"${{{reference}}}: {why}")
+
+
+class BudgetExhausted(PermanentError):
+    """A reservation was refused: the call would pass a limit. Nothing was sent."""
+
+    def __init__(self, limit: str, message: str) -> None:
+        self.limit = limit
+        super().__init__(message)
+
+
+class MissingModel(PermanentError):
+    """A model is needed and none is configured; the message says where to name one."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        super().__init__(
+            f"a model is needed as {role}, and none is configured: name one with `model:` in the "
+            "task file, --model or SUREFOOT_MODEL"
+        )
 
 
 class LeaseLost(AgentError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from surefoot.graph.checks import Check
+from surefoot.graph.model_ports import Brief
 from surefoot.graph.plan import Undo, Unit, Work
 from surefoot.graph.values import (
     Action,
@@ -256,6 +257,12 @@ class WorkOrder:
     bindings: Mapping[str, Binding] = field(default_factory=dict[str, Binding])
     item: tuple[StoredValue, int] | None = None
     """A foreach child: (the list, its index)."""
+    brief: Brief | None = None
+    """For work of models: the goal, the decisions and where the task stands."""
+    criticism: str = ""
+    """What was found wrong with the attempt before, in words a model can act on."""
+    go: int = 0
+    """The attempt that started this work from scratch: names the subtask's own thread."""
     recovering: bool = False
     """The attempt before was cut: the ledger must be asked what became of it."""
     takes_slot: bool = True
@@ -300,6 +307,10 @@ class Runner(Protocol):
 
         After an attempt fails nothing that waits starts until the next `submit`.
         """
+        ...
+
+    def ease(self) -> None:
+        """A pause was asked for: work of several steps ends after its present one, as `cut`."""
         ...
 
     async def cut(self, *, only_safe: bool = False) -> None:
@@ -406,8 +417,24 @@ Clock = Callable[[], float]
 Draw = Callable[[], float]
 """A uniform draw in [0, 1)."""
 
-SubtaskAgent = Callable[[WorkOrder], Awaitable[Outcome]]
-"""The subtask graph (think, act) as the runner sees it; injected for `agent` subtasks."""
+
+class StopSign(Protocol):
+    """How work in flight hears that it must end."""
+
+    @property
+    def requested(self) -> bool:
+        """Stop now: what is torn off is found again by the ledger."""
+        ...
+
+    @property
+    def easing(self) -> bool:
+        """Stop at the end of the present step (pause)."""
+        ...
+
+
+SubtaskWork = Callable[[WorkOrder, StopSign], Awaitable[Outcome]]
+"""Work that the runner is injected with: the subtask graph (`agent`), a nested plan (`group`), a
+reflection. Raises only LeaseLost and DatabaseUnavailable; cancelled when it must stop at once."""
 
 __all__ = [
     "ArtifactStore",
@@ -423,7 +450,8 @@ __all__ = [
     "Journal",
     "Ledger",
     "Runner",
-    "SubtaskAgent",
+    "StopSign",
+    "SubtaskWork",
     "ToolCall",
     "ToolHost",
     "ToolReply",

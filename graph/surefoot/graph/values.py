@@ -13,8 +13,9 @@ JsonObject: TypeAlias = dict[str, Any]
 
 SubtaskState = Literal["pending", "running", "completed", "failed", "skipped"]
 TaskStatus = Literal["queued", "running", "paused", "waiting", "completed", "failed", "cancelled"]
-Action = Literal["attempt", "expand", "gather", "improve"]
-"""What an order asks for: one attempt, a foreach's list, a container's end, or one more full go."""
+Action = Literal["attempt", "expand", "gather", "improve", "nest", "reflect"]
+"""What an order asks for: one attempt, a foreach's list, a container's end, one more full go, a
+group's inner plan, or a model's criticism of a failed attempt."""
 
 INLINE_BYTES = 1024
 """A result whose compact JSON is at most this long lies in its record; else in the store."""
@@ -89,6 +90,8 @@ class Outcome(TypedDict):
     """Evidence: each check with `ok` and `why`."""
     calls: NotRequired[int]
     """Tool and model calls made (1 for an attempt when absent)."""
+    reflection: NotRequired[JsonObject]
+    """reflect: `{choice, criticism}` as the model proposed it."""
     recovery: NotRequired[JsonObject | None]
     """How a cut attempt's effect was recovered: `{strategy, reason}` for the history."""
 
@@ -127,6 +130,14 @@ class Record(TypedDict, total=False):
     """The newest attempt was cut: its effects must be recovered first."""
     improved: bool
     """A degraded result was given its last full try."""
+    go: int
+    """The attempt that started the present go from scratch (an agent's thread)."""
+    criticism: str
+    """What the next attempt is told about the last one."""
+    seen: list[str]
+    """Fingerprints of the failures on the present rung, oldest first."""
+    reflecting: Failure
+    """The failure that a reflection was ordered for."""
 
 
 class MilestoneRecord(TypedDict):

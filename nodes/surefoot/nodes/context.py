@@ -12,6 +12,7 @@ from typing import Any
 
 from surefoot.graph.budget import effective_limits
 from surefoot.graph.index import PlanIndex, container_of
+from surefoot.graph.model_ports import ModelClient, NoModels
 from surefoot.graph.ports import (
     ArtifactStore,
     Binding,
@@ -41,6 +42,7 @@ class TaskContext:
     specs: Mapping[str, ToolSpec]
     slots: int
     usage: Usage
+    models: ModelClient = field(default_factory=NoModels)
     raised: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     manifest: JsonObject = field(default_factory=dict[str, Any])
     """Digests of declared inputs and tool modules as they are now (consistency check)."""

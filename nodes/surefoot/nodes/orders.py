@@ -12,6 +12,7 @@ from surefoot.graph.ports import Binding, WorkOrder
 from surefoot.graph.references import Reference, find_references
 from surefoot.graph.state import Order, TaskState
 from surefoot.graph.values import Record, StoredValue
+from surefoot.nodes.briefs import brief_of
 from surefoot.nodes.context import TaskContext, Views
 
 FULL_ACTIONS = ("improve",)
@@ -47,9 +48,18 @@ def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views
         timeout_s=timeout_s(work, context.specs.get(work.tool or "")),
         bindings=bindings,
         item=_item(id, parent),
+        brief=brief_of(state, context, seen, subtask=id) if _talks(work, action) else None,
+        criticism=record.get("criticism", ""),
+        go=record.get("go", order["attempt"]),
         recovering=bool(record.get("cut")),
         takes_slot=action in ("attempt", "improve"),
     )
+
+
+def _talks(work: Work, action: str) -> bool:
+    """Whether a model is asked something for it."""
+    judged = any(check.type == "judge" for check in work.success)
+    return work.kind in ("agent", "group") or action == "reflect" or judged
 
 
 def _item(id: str, parent: Record | None) -> tuple[StoredValue, int] | None:

@@ -20,7 +20,7 @@ from surefoot.graph.ports import (
     Binding,
     Clock,
     Ledger,
-    SubtaskAgent,
+    SubtaskWork,
     ToolHost,
     WorkOrder,
 )
@@ -73,6 +73,8 @@ class LocalRunner:
         clock: POSIX seconds.
         on_step: told (subtask, attempt, step state, tool) around every call.
         agent: the subtask graph, for `agent` work.
+        nest: a group's inner plan, for the action `nest`.
+        reflect: a model's criticism, for the action `reflect`.
 
     Raises:
         ReferenceMissing: a prohibition names an input that does not exist.
@@ -93,9 +95,12 @@ class LocalRunner:
         prohibitions: Sequence[Prohibition],
         clock: Clock,
         on_step: OnStep | None = None,
-        agent: SubtaskAgent | None = None,
+        agent: SubtaskWork | None = None,
+        nest: SubtaskWork | None = None,
+        reflect: SubtaskWork | None = None,
     ) -> None:
-        self._slots, self._host, self._clock, self._agent = slots, host, clock, agent
+        self._slots, self._host, self._clock = slots, host, clock
+        self._agent, self._nest, self._reflect = agent, nest, reflect
         values = ValueCache(store)
         around = Surroundings(
             task_id=task_id,
@@ -191,9 +196,9 @@ class LocalRunner:
         try:
             if order.action in ("expand", "gather"):
                 return await self._containers.run(order, flight.stop)
-            if order.work.kind == "tool":
+            if order.work.kind == "tool" and order.action != "reflect":
                 return await self._attempts.run(order, flight.stop)
-            return await self._run_agent(order, flight.stop)
+            return await self._run_injected(order, flight.stop)
         except Cut:
             return stopped(order, started, self._clock())
         except (LeaseLost, DatabaseUnavailable):
@@ -206,15 +211,17 @@ class LocalRunner:
             failure = AttemptFailed("internal", f"{type(bug).__name__}: {bug}")
             return not_accepted(order, started, self._clock(), failure)
 
-    async def _run_agent(self, order: WorkOrder, stop: Stop) -> Outcome:
-        if self._agent is None:
+    async def _run_injected(self, order: WorkOrder, stop: Stop) -> Outcome:
+        ways = {"nest": self._nest, "reflect": self._reflect}
+        work = ways.get(order.action, self._agent)
+        if work is None:
             why = f"{order.work.kind} work needs a model, and none is configured"
             failure = AttemptFailed("missing_model", why, retryable=False)
             now = self._clock()
             outcome = not_accepted(order, now, now, failure)
             outcome["calls"] = 0
             return outcome
-        return await stop.guard(self._agent(order))
+        return await stop.guard(work(order, stop))
 
     def _land(self, flight: Flight, outcome: Outcome | None) -> None:
         key = _key(flight.order)
@@ -277,6 +284,11 @@ class LocalRunner:
         return self._taken, len(self._waiting)
 
     # --- stopping ----------------------------------------------------------------------------
+
+    def ease(self) -> None:
+        """See `Runner.ease`."""
+        for flight in self._flights.values():
+            flight.stop.easing = True
 
     async def cut(self, *, only_safe: bool = False) -> None:
         """See `Runner.cut`. Returns when what was stopped has ended."""

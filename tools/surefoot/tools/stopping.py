@@ -20,6 +20,8 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested = False
+        self.easing = False
+        """Stop at the end of the present step; nothing is torn."""
         self._guarded: asyncio.Task[object] | None = None
 
     def request(self) -> None:

@@ -1,0 +1,1 @@
+"""The wire to models: requests in, checked answers out. Knows neither tools nor tables."""
