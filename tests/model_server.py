@@ -353,7 +353,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _kind(body: dict[str, Any]) -> str:
-    named = (body.get("response_format") or {}).get("json_schema") or {}
+    form: dict[str, Any] = body.get("response_format") or {}
+    named: dict[str, Any] = form.get("json_schema") or {}
     return named.get("name") or ("agent" if body.get("tools") else "text")
 
 
@@ -398,10 +399,11 @@ def _events(said: Said, seen: Seen) -> list[str]:
         {**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
         for delta in deltas
     ]
-    last = {"index": 0, "delta": {}, "finish_reason": said.finish_reason}
+    last: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": said.finish_reason}
     events.append({**frame, "choices": [last]})
     usage = _usage(said, seen)
-    if usage and (seen.body.get("stream_options") or {}).get("include_usage"):
+    options: dict[str, Any] = seen.body.get("stream_options") or {}
+    if usage and options.get("include_usage"):
         events.append({**frame, "choices": [], "usage": usage})
     return [*map(json.dumps, events), "[DONE]"]
 
