@@ -32,11 +32,13 @@ class Brief:
 
     Attributes:
         head: objectives, acceptance, prohibitions and amendments, verbatim (`head.head_text`).
+        head_digest: sha256 (hex) that was pinned for it; a request with another head is refused.
         decisions: in the order they were made; the client decides how many are shown in full.
         board: where the task stands: phases, this subtask's place, failures, what is left.
     """
 
     head: str
+    head_digest: str
     decisions: tuple[Decision, ...] = ()
     board: str = ""
 
@@ -51,6 +53,8 @@ class Ask:
         matter: what is asked, as the user message.
         review: what a program finds wrong with an answer that fits the schema; sent back.
         rounds: answers asked for at most, the first one included.
+        shape_binds: an answer that does not fit `schema` is refused. False: the schema only guides,
+            and any one JSON object goes to the asker, who finds all that is wrong with it.
         subtask: on whose behalf, None for the task's own.
     """
 
@@ -61,6 +65,7 @@ class Ask:
     schema: JsonObject
     review: Callable[[JsonObject], Sequence[str]] = no_faults
     rounds: int = 3
+    shape_binds: bool = True
     subtask: str | None = None
     attempt: int = 0
 

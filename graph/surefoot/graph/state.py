@@ -5,7 +5,7 @@ JSON-plain values only (Studio shows and edits them as they are). What grows wit
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, Literal, NotRequired, TypedDict, cast
 
 from langgraph.channels.delta import DeltaChannel
 
@@ -15,8 +15,10 @@ from surefoot.graph.values import (
     JsonObject,
     MilestoneRecord,
     Outcome,
+    PinnedHead,
     Question,
     Record,
+    StoredValue,
     TaskFailure,
 )
 
@@ -70,10 +72,20 @@ class Order(TypedDict):
 
 
 class Round(TypedDict):
-    """Where planning stands: rounds used, and the faults of the last answer."""
+    """Where planning stands: rounds used, and the faults of the last answer.
+
+    `stage` says what the last question was, `draft` is its answer while nobody has judged it:
+    nothing of it is executed, and after a kill it is judged instead of asked for again.
+    """
 
     rounds: int
     faults: list[JsonObject]
+    goal_rounds: NotRequired[int]
+    stage: NotRequired[Literal["goal", "plan"]]
+    draft: NotRequired[JsonObject | None]
+    raw: NotRequired[StoredValue]
+    """The last answer as the model gave it, a blob; kept when planning fails."""
+    model: NotRequired[str]
 
 
 class TaskInput(TypedDict, total=False):
@@ -93,6 +105,7 @@ class TaskState(TypedDict, total=False):
     graph_version: int
     spec_digest: str
     goal: JsonObject
+    head: PinnedHead
     plan: JsonObject
     planning: Round
     records: Annotated[
