@@ -67,6 +67,10 @@ class BudgetExhausted(PermanentError):
         super().__init__(message)
 
 
+class InconsistentState(PermanentError):
+    """What is stored contradicts itself: an error of ours. Nothing was sent; the task ends."""
+
+
 class MissingModel(PermanentError):
     """A model is needed and none is configured; the message says where to name one."""
 

@@ -154,13 +154,47 @@ class MilestoneRecord(TypedDict):
     verdicts: list[JsonObject]
 
 
+DecisionKind = Literal[
+    "accept",
+    "retry",
+    "degrade",
+    "skip",
+    "ask",
+    "fail",
+    "improve",
+    "replan",
+    "rollback",
+    "drift",
+    "answer",
+    "amendment",
+    "edit",
+    "reopen",
+    "command",
+]
+"""What was decided. By people: `answer` (to a question), `amendment` (of the goal), `edit` (of a
+result or arguments), `reopen` (one more try by hand), `command` (anything else they asked for)."""
+
+
 class Decision(TypedDict):
     """One decision with its reason; never compacted away."""
 
     at: float
-    kind: str
+    kind: DecisionKind
     subtask: str | None
     reason: str
+
+
+class PinnedHead(TypedDict):
+    """The goal head as every request carries it, from the moment the goal was fixed.
+
+    The text itself is kept, so that another version of the program still sends the same bytes.
+    """
+
+    text: str
+    sha256: str
+    """Of `text` in UTF-8."""
+    goal: str
+    """Digest of the goal that it was made from: a goal changed without a new pin is found out."""
 
 
 class TaskFailure(TypedDict):

@@ -1,6 +1,6 @@
 """The brief of a request, from the task's state: the head, the decisions, the board."""
 
-from surefoot.graph.head import head_text
+from surefoot.graph.head import pin
 from surefoot.graph.model_ports import Brief
 from surefoot.graph.state import TaskState
 from surefoot.nodes.context import TaskContext, Views
@@ -20,4 +20,5 @@ def brief_of(
     del context, seen, subtask
     decisions = state.get("decisions") or {}
     ordered = tuple(decisions[number] for number in sorted(decisions, key=int))
-    return Brief(head=head_text(state.get("goal") or {}), decisions=ordered)
+    head = state.get("head") or pin(state.get("goal") or {})["head"]
+    return Brief(head=head["text"], head_digest=head["sha256"], decisions=ordered)
