@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from surefoot.graph.errors import UsageError
+from surefoot.graph.head import pin
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
 from surefoot.graph.state import GRAPH_VERSION, TaskState
@@ -56,7 +57,7 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
     return {
         "graph_version": GRAPH_VERSION,
         "spec_digest": digest(task),
-        "goal": task["goal"],
+        **pin(task["goal"]),
         "planning": {"rounds": 0, "faults": []},
         "orders": [],
         "finished": [],
