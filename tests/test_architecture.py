@@ -18,7 +18,10 @@ FILES = [p for folder in FOLDERS for p in sorted(ROOT.glob(f"{folder}/surefoot/*
 
 ROOF = {
     f"surefoot.graph.{name}"
-    for name in ("build", "subtask", "app", "session", "opening", "creation", "holding", "hosting")
+    for name in (
+        *("build", "assembly", "nesting", "subtask", "app"),
+        *("session", "opening", "creation", "holding", "hosting"),
+    )
 }
 MAY_IMPORT = {
     "ground": {"ground"},
