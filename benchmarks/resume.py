@@ -52,8 +52,9 @@ async def stock_start_s(url: str, home: Path) -> float:
 
 def calls_in(log: Path) -> list[tuple[str, float, str]]:
     """(id, POSIX seconds, process) of every call that ran, in order."""
-    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    return [(name, float(at), pid) for name, at, pid in (line.split() for line in lines)]
+    text = log.read_text(encoding="utf-8") if log.exists() else ""
+    whole = text[: text.rfind("\n") + 1]  # the last line may be half written
+    return [(name, float(at), pid) for name, at, pid in map(str.split, whole.splitlines())]
 
 
 async def until_half(log: Path, n: int, process: asyncio.subprocess.Process) -> None:
@@ -72,7 +73,7 @@ async def kill_and_resume(url: str, home: Path, n: int, *, by_command: bool) -> 
     """One kill at half: where the time to the first new subtask went, and what ran twice."""
     log, file = home / "calls", home / "task.json"
     write_task(file, log, n)
-    worker = [*WORKER, "engine", str(file), "killed"]
+    worker = [*WORKER, "client", str(file), "killed"]
     process = await start(worker, url, home)
     await until_half(log, n, process)
     process.kill()
@@ -100,8 +101,8 @@ def stretches(marks: dict[str, float], begun: float, first: float) -> dict[str, 
     """Seconds of each stretch between the process's start and its first new subtask."""
     return {
         "interpreter": marks["begun"] - begun,
-        "imports": marks["imported"] - marks["begun"],
-        "database": marks["opened"] - marks["imported"],
+        "imports of the client": marks["imported"] - marks["begun"],
+        "imports of the engine, database": marks["opened"] - marks["imported"],
         "lease, state, consistency, recovery": first - marks["opened"],
     }
 
@@ -117,7 +118,7 @@ async def measure(server_url: str, n: int, repeats: int, *, by_command: bool) ->
                 runs.append(await kill_and_resume(url, home, n, by_command=by_command))
     firsts = [run["first_s"] for run in runs]
     return {
-        "resumed_by": "surefoot resume" if by_command else "the engine in a bare process",
+        "resumed_by": "surefoot resume" if by_command else "the client in Python",
         "first_new_subtask_s": report.middle(firsts),
         "stock_first_superstep_s": report.middle(peers),
         "ratio": report.middle([first / peer for first, peer in zip(firsts, peers, strict=True)]),

@@ -1,6 +1,6 @@
 """The processes that `resume` starts and kills. What they import is a part of what is measured.
 
-`engine FILE ID`: start the task of a file (or go on with it where there is no file any more).
+`client FILE ID`: start the task of a file (or go on with it where there is no file any more).
 `stock`: the peer, a stock LangGraph process that ends its first superstep.
 """
 
@@ -14,25 +14,22 @@ def main() -> None:
     import sys
 
     way, *rest = sys.argv[1:]
-    asyncio.run(engine(*rest) if way == "engine" else stock())
+    asyncio.run(client(*rest) if way == "client" else stock())
 
 
-async def engine(file: str, task_id: str) -> None:
+async def client(file: str, task_id: str) -> None:
     """Run a task to its end; print when the modules were imported and the engine open."""
     import json
 
-    from surefoot.graph.session import Engine
-    from surefoot.graph.settings import Settings
+    from surefoot.service.client import Surefoot
 
     imported = time.time()
-    engine = await Engine.open(Settings.from_environment())
-    marks = {"begun": BEGUN, "imported": imported, "opened": time.time()}
-    print(json.dumps(marks), flush=True)
-    if task := _taken(file):
-        spec = {"task": json.loads(task), "task_dir": "."}
-        await engine.create(spec, task_id=task_id, concurrency=8)
-    await engine.run(task_id)
-    await engine.close()
+    async with Surefoot() as surefoot:
+        await surefoot.engine()
+        print(json.dumps({"begun": BEGUN, "imported": imported, "opened": time.time()}), flush=True)
+        if task := _taken(file):
+            await surefoot.create(json.loads(task), id=task_id, concurrency=8)
+        await surefoot.resume(task_id)
 
 
 async def stock() -> None:

@@ -11,6 +11,7 @@ from psycopg.rows import DictRow
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.queries import queries
 from surefoot.graph.plain import clean_text
+from surefoot.graph.values import JsonObject
 
 ALL = 2**62
 """A limit that never cuts."""
@@ -23,8 +24,13 @@ class Readers:
         self.database = database
 
     async def task_row(self, id: str) -> DictRow | None:
-        """The whole row of a task, spec included; None where there is no such task."""
+        """The row of a task, its spec without the plan; None where there is no such task."""
         return await self._one("task_row", id=id)
+
+    async def given_plan(self, id: str) -> JsonObject | None:
+        """The plan that a task's file gave, None where it gave none."""
+        row = await self._one("given_plan", id=id)
+        return row["plan"] if row else None
 
     async def newest_task_id(self) -> str | None:
         """The task that was created last."""

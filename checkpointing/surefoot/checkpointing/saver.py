@@ -73,6 +73,12 @@ class TaskSaver(AsyncPostgresSaver):
         self._buffered.clear()
         await self._kept.close()
 
+    async def has_begun(self, thread_id: str) -> bool:
+        """Whether a thread has a checkpoint."""
+        async with self._cursor() as cursor:
+            await cursor.execute(queries("outbox")["thread_begun"], {"thread_id": thread_id})
+            return await cursor.fetchone() is not None
+
     def discard(self) -> None:
         """Forget buffered writes and queued journal rows: the superstep will run again."""
         self._buffered.clear()

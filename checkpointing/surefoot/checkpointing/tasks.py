@@ -74,6 +74,18 @@ async def update_task(database: Database, lease: Lease, **columns: Json) -> None
     await journal.flush()
 
 
+async def store_raised_limits(database: Database, lease: Lease, raised: JsonObject) -> None:
+    """Lay raised limits over those that were raised before.
+
+    Raises:
+        LeaseLost: nothing was written.
+    """
+    fence = {"task_id": lease.task_id, "epoch": lease.epoch}
+    row = await _one(database, "raise_limits", fence | {"raised": json_text(raised)})
+    if row is None:
+        raise LeaseLost(lease.task_id)
+
+
 async def record_command(
     database: Database, task_id: str, name: str, args: JsonObject, *, by: str
 ) -> int:

@@ -20,13 +20,12 @@ from surefoot.checkpointing.lease import Lease, LeaseKeeper
 from surefoot.checkpointing.ledger import PostgresLedger
 from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.saver import TaskSaver
-from surefoot.checkpointing.tasks import apply_command, update_task
+from surefoot.checkpointing.tasks import apply_command, store_raised_limits
 from surefoot.graph.control import Stop, TaskControl
 from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, LeaseLost, UsageError
 from surefoot.graph.opening import OpenTask, Shared, Stored, open_task
 from surefoot.graph.ports import Command
 from surefoot.graph.settings import Settings
-from surefoot.graph.values import JsonObject
 from surefoot.tools.root_process import WarmRoot
 
 CHILDREN_EVERY_S = 1.0
@@ -81,12 +80,15 @@ class Holder:
 
         Args:
             settings: where things are.
-            warm: a root of tool processes started ahead; ended by `close`, or here on an error.
+            warm: a root of tool processes; ended by `close`, or here on an error. Without one it
+                is started now, and imports its libraries while the database is opened.
 
         Raises:
             UsageError: the database cannot be reached, or the home folder cannot be written.
         """
-        warm = warm or WarmRoot()
+        if warm is None:
+            warm = WarmRoot()
+            warm.warm()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(warm.close)
             database = await Database.open(settings)
@@ -161,11 +163,9 @@ class Holder:
         raise_limits: Mapping[str, float | None] | None,
         stack: AsyncExitStack,
     ) -> Held:
-        row = await self.row(task_id)
         if raise_limits:
-            raised: JsonObject = {**(row["spec"].get("raised") or {}), **raise_limits}
-            row["spec"] = {**row["spec"], "raised": raised}
-            await update_task(self.database, lease, spec=row["spec"])
+            await store_raised_limits(self.database, lease, dict(raise_limits))
+        row = await self.row(task_id)
         stored = Stored.from_row(row)
         journal = TaskJournal(task_id)
         saver = TaskSaver(self.database, lease, journal)

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from surefoot.graph.checks import Check
 from surefoot.graph.model_ports import Brief
 from surefoot.graph.plan import Undo, Unit, Work
+from surefoot.graph.tool_ports import EffectKind, ToolCall, ToolHost, ToolReply, ToolSpec
 from surefoot.graph.values import (
     Action,
     ArtifactRef,
@@ -20,115 +21,6 @@ from surefoot.graph.values import (
     Outcome,
     StoredValue,
 )
-
-EffectKind = Literal["read", "idempotent", "reversible", "irreversible"]
-
-
-# --- tools -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
-    """What is known of a tool without running it. `schema` is JSON Schema, context left out."""
-
-    name: str
-    description: str
-    schema: JsonObject
-    effect: EffectKind
-    output_schema: JsonObject | None = None
-    timeout_s: float | None = None
-    max_attempts: int | None = None
-    has_key: bool = False
-    has_probe: bool = False
-    has_compensate: bool = False
-    in_process: bool = False
-    module: str = ""
-    """Where it came from: a path, a dotted name, `builtin`, or `object`."""
-    digest: str = ""
-    """sha256 of the module's source, for the consistency check."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """One call as the tool host sees it. `args` are resolved and validated."""
-
-    tool: str
-    args: JsonObject
-    subtask: str
-    attempt: int
-    failed_attempts: int
-    """Attempts of this subtask that ended before this one (cut ones not counted)."""
-    idempotency_key: str
-    timeout_s: float
-    writes: tuple[str, ...] | None
-    """Workspace globs the call may change; None = anywhere in the workspace."""
-    readable: tuple[Path, ...]
-    """Declared inputs (and materialised artifacts): readable, never writable."""
-    denied_hosts: tuple[str, ...] = ()
-    """Typed prohibitions: globs of hosts that may not be contacted."""
-    denied_paths: tuple[tuple[str, Path], ...] = ()
-    """Typed prohibitions: (`read` or `write`, path); nothing at or below it may be touched so."""
-    artifacts: Mapping[str, ArtifactRef] = field(default_factory=dict[str, ArtifactRef])
-    """What `artifacts.get` and `read_artifact` see: `SUBTASK/NAME` -> its newest good version."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolReply:
-    """What came of a call.
-
-    `status`: `ok` (see `value`, cleaned JSON) · `not_done` (surely nothing happened: it raised
-    NotDone, or never began, and `kind` says why: bad_arguments, prohibited, missing_resource,
-    tool_unavailable) · `error` (raised) · `timeout` · `crashed` (its process died) · `cut`
-    (stopped by us) · `bad_result` (`kind` says which: not_json, result_too_large).
-    """
-
-    status: Literal["ok", "not_done", "error", "timeout", "crashed", "cut", "bad_result"]
-    value: Json = None
-    message: str = ""
-    kind: str = ""
-    retryable: bool = True
-    marks: tuple[str, ...] = ()
-    artifacts: tuple[ArtifactRef, ...] = ()
-    """What the call put; already in the store, not yet visible to anybody."""
-
-
-class ToolHost(Protocol):
-    """Runs tool code: in warm child processes, or in this process for tools passed as objects."""
-
-    specs: Mapping[str, ToolSpec]
-
-    async def call(self, call: ToolCall) -> ToolReply:
-        """Run the tool; never raises for what it does. Killed with its children at the timeout."""
-        ...
-
-    async def key(self, call: ToolCall) -> str:
-        """The tool's own key for these arguments (`has_key`). Raises ToolArgumentsInvalid."""
-        ...
-
-    async def probe(self, call: ToolCall) -> ToolReply:
-        """Ask the world: `ok` with value None = it did not happen, any other value = its result."""
-        ...
-
-    async def compensate(self, call: ToolCall, result: Json) -> ToolReply:
-        """Take the effect back; `ok` = it is undone."""
-        ...
-
-    async def check(self, call: str, context: JsonObject) -> bool | str:
-        """Run a `python` check `module:function` in a child; a text says why it failed."""
-        ...
-
-    def child_pids(self) -> list[tuple[int, float]]:
-        """(pid, start time) of the processes a take-over must see gone."""
-        ...
-
-    async def cut(self, subtasks: Sequence[str] | None = None) -> None:
-        """Kill the calls of these subtasks (None = all) with their children."""
-        ...
-
-    async def close(self) -> None:
-        """End every child; returns when none is left."""
-        ...
-
 
 # --- effects ---------------------------------------------------------------------------------
 
@@ -266,6 +158,15 @@ class WorkOrder:
     recovering: bool = False
     """The attempt before was cut: the ledger must be asked what became of it."""
     takes_slot: bool = True
+    scope: str = ""
+    """What `subtask` begins with inside a group (`outer/`); '' in the task's own plan."""
+    inputs: JsonObject | None = None
+    """What `${inputs...}` means inside a group; None = the goal's inputs."""
+
+    @property
+    def local(self) -> str:
+        """The id as the plan it stands in knows it: what references and checks may name."""
+        return self.subtask[len(self.scope) :]
 
 
 class Runner(Protocol):
@@ -309,8 +210,11 @@ class Runner(Protocol):
         """
         ...
 
-    def ease(self) -> None:
-        """A pause was asked for: work of several steps ends after its present one, as `cut`."""
+    def ease(self, *, groups_only: bool = False) -> None:
+        """Work of several steps (with `groups_only`: of groups) ends after its present one, `cut`.
+
+        Asked for by a pause; of groups also where nothing new may start.
+        """
         ...
 
     async def cut(self, *, only_safe: bool = False) -> None:
@@ -327,12 +231,13 @@ class Runner(Protocol):
         *,
         result: StoredValue | None = None,
         artifacts: Mapping[str, Sequence[ArtifactRef]] | None = None,
+        inputs: JsonObject | None = None,
     ) -> list[JsonObject]:
         """Evaluate program checks on fresh evidence (milestones, acceptance).
 
         `artifacts`: check name -> the refs it means (several for a foreach's children; each must
-        hold). Returns one `{type, id, ok, why, ...}` per check, in order; a failed one is
-        no exception.
+        hold). `inputs`: a group's, None = the goal's. Returns one `{type, id, ok, why, ...}` per
+        check, in order; a failed one is no exception.
         """
         ...
 

@@ -169,7 +169,7 @@ class Engine(Holder):
         lost = False
         while True:
             try:
-                given = await (self._take_up if lost else _first_input)(held, config)
+                given = await (self._take_up if lost else self._first_input)(held)
                 async for _ in graph.astream(
                     given, config, stream_mode="custom", durability="sync"
                 ):
@@ -182,14 +182,22 @@ class Engine(Holder):
                 lost = True
                 await self.database.wait_until_back(GONE_FOR_S)
 
-    async def _take_up(self, held: Held, config: Any) -> TaskInput | None:
+    async def _take_up(self, held: Held) -> TaskInput | None:
         """After a lost connection: forget what was queued, go on from what is saved."""
         held.saver.discard()
         held.opened.context.forget()
         row = await self.row(held.stored.id)
         held.opened.context.usage = Stored.from_row(row).usage
-        saved = await held.saver.aget_tuple(config)
-        return None if saved else await _first_input(held, config)
+        begun = await held.saver.has_begun(held.stored.id)
+        return None if begun else await self._first_input(held)
+
+    async def _first_input(self, held: Held) -> TaskInput:
+        """The task itself for a new thread; a bare `go` for one that has begun."""
+        if await held.saver.has_begun(held.stored.id):
+            return {"go": 1}
+        plan = await Readers(self.database).given_plan(held.stored.id)
+        task = held.stored.task if plan is None else {**held.stored.task, "plan": plan}
+        return {"task": task, "task_dir": str(held.stored.task_dir)}
 
 
 def _check_limits(limits: Mapping[str, float | None]) -> None:
@@ -207,10 +215,3 @@ def _check_limits(limits: Mapping[str, float | None]) -> None:
         raise UsageError(
             "bad_limit", f"the limit {name} cannot be {first['input']!r}: {first['msg']} ({known})"
         ) from exc
-
-
-async def _first_input(held: Held, config: Any) -> TaskInput:
-    """The task itself for a new thread; a bare `go` for one that has begun."""
-    if await held.saver.aget_tuple(config) is None:
-        return {"task": held.stored.task, "task_dir": str(held.stored.task_dir)}
-    return {"go": 1}

@@ -186,7 +186,6 @@ def _journal(state: TaskState, update: dict[str, Any], context: TaskContext) -> 
         "records": {**(state.get("records") or {}), **update["records"]},
     }
     seen = views(merged, context)
-    context.forget()
     for id, record in update["records"].items():
         journal_record(context, seen, id, record)
     for question in update["questions"]:

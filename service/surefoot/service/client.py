@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from surefoot.graph.errors import UsageError
 from surefoot.graph.settings import Settings
 from surefoot.graph.values import Json, JsonObject
+from surefoot.service.collector import collector_at_rest
 from surefoot.service.sources import (
     TaskSource,
     UnreadableTask,
@@ -329,7 +330,8 @@ class Surefoot:
                 warm = WarmRoot()
                 if warm_up:
                     warm.warm()
-                from surefoot.graph.session import Engine
+                with collector_at_rest():
+                    from surefoot.graph.session import Engine
 
                 self._engine = await Engine.open(self.settings, warm)
             return self._engine

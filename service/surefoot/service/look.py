@@ -89,8 +89,7 @@ class Looker:
                 f"task {task['id']!r} has no plan version {version}: its newest is"
                 f" {task['plan_version']}",
             )
-        given: JsonObject = task["spec"].get("task") or {}
-        return given.get("plan") or {"subtasks": []}
+        return await self.readers.given_plan(task["id"]) or {"subtasks": []}
 
     async def plan(self, id: str | None, version: int | None = None) -> list[JsonObject]:
         """The plan's subtasks with their states, flat."""

@@ -143,7 +143,7 @@ def _own_artifact(
 ) -> list[ArtifactRef] | None:
     """The versions that a check of this attempt means: its own, else those it was bound to."""
     producer, _, bare = name.rpartition("/")
-    if producer in ("", order.subtask, container_of(order.subtask)):
+    if producer in ("", order.local, container_of(order.local)):
         own = newest(artifacts, bare)
         if own is not None:
             return [own]

@@ -63,7 +63,8 @@ class ValueCache:
 class Scope:
     """The look-ups of one order.
 
-    After `resolve`, `nulled` holds the references that were null because a subtask was skipped.
+    After `resolve`, `nulled` holds the references that were null because a subtask was skipped;
+    `inputs` is what `${inputs...}` means.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Scope:
         self._values = values
         self._store = store
         self._folder = artifacts_folder
-        self._inputs = inputs
+        self.inputs = inputs
         self._bindings = bindings
         self._item = item
         self._loaded: dict[str, Json] = {}
@@ -157,7 +158,7 @@ class Scope:
 
     def _lookup_reserved(self, reference: Reference) -> Json:
         if reference.head == "inputs":
-            return dig(self._inputs, reference.path, reference=reference.text)
+            return dig(self.inputs, reference.path, reference=reference.text)
         if self._item is None:
             raise ReferenceMissing(reference.text, "there is no item outside a foreach")
         if reference.head == "index":

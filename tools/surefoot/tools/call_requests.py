@@ -73,17 +73,21 @@ class CallRequests:
 
     def scope(self, order: WorkOrder) -> Scope:
         """The look-ups of an order's `${...}`."""
-        return self.look_ups(order.bindings, order.item)
+        return self.look_ups(order.bindings, order.item, inputs=order.inputs)
 
     def look_ups(
-        self, bindings: Mapping[str, Binding], item: tuple[StoredValue, int] | None = None
+        self,
+        bindings: Mapping[str, Binding],
+        item: tuple[StoredValue, int] | None = None,
+        *,
+        inputs: JsonObject | None = None,
     ) -> Scope:
-        """Look-ups among the goal's inputs, these bindings and this item."""
+        """Look-ups among the goal's inputs (or a group's), these bindings and this item."""
         return Scope(
             values=self._values,
             store=self._store,
             artifacts_folder=self._around.artifacts_folder,
-            inputs=self._around.inputs,
+            inputs=self._around.inputs if inputs is None else inputs,
             bindings=bindings,
             item=item,
         )

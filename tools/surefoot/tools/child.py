@@ -1,6 +1,6 @@
 """The root of a task's tool processes: imports the tools modules once, then forks warm workers.
 
-Runs as `python -m surefoot.tools.child FD`. One thread, its own session. It is the parent of all
+Started by `root_process` with a descriptor as its argument. One thread, its own session. It is the parent of all
 workers and adopts what they leave behind, so that a call ends with everything it started, and it
 ends last: whoever sees it gone knows that nothing of the task's tools runs any more.
 """
@@ -263,7 +263,6 @@ def main() -> None:
     setting = receive(control)
     if setting is None:
         return
-    gc.disable()
     registry = _load(control, setting)
     gc.freeze()
     specs = [asdict(spec) for spec in registry.specs.values()]
@@ -272,7 +271,3 @@ def main() -> None:
     prctl(_PR_SET_PDEATHSIG, 0)
     Root(control, registry, setting).serve()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

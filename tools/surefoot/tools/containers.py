@@ -86,7 +86,7 @@ class Containers:
 
     async def _gather(self, order: WorkOrder, started: float, stop: Stop) -> Outcome:
         """The results of the children in item order, null for skipped ones, checked as a whole."""
-        binding = order.bindings.get(order.subtask) or Binding(result=None)
+        binding = order.bindings.get(order.local) or Binding(result=None)
         children = binding.children
         kept = KeptResult(stored=await stop.guard(self._put_together(children)))
         skipped = frozenset(n for n, child in enumerate(children) if child.result is None)
@@ -99,7 +99,7 @@ class Containers:
             evidence = Evidence(
                 scope=self._requests.scope(order),
                 result=kept.stored,
-                artifacts=lambda name: _of_children(order.subtask, alive, name),
+                artifacts=lambda name: _of_children(order.local, alive, name),
                 names=tuple(sorted({ref["name"] for one in alive for ref in one.artifacts})),
                 skipping=skipped,
                 subtask=order.subtask,

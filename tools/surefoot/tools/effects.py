@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, get_args
 
-from surefoot.graph.ports import EffectKind
+from surefoot.graph.tool_ports import EffectKind
 
 _ATTRIBUTE = "__surefoot_effect__"
 _KINDS: tuple[str, ...] = get_args(EffectKind)

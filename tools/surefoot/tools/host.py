@@ -22,8 +22,9 @@ from surefoot.tools.limits import Access
 from surefoot.tools.local_calls import LocalCalls
 from surefoot.tools.operations import Operation
 from surefoot.tools.output import Sink
-from surefoot.tools.registry import RegisteredTool, Registry, ToolFault
+from surefoot.tools.registry import RegisteredTool, Registry
 from surefoot.tools.root_process import WarmRoot
+from surefoot.tools.tool_fault import ToolFault
 from surefoot.tools.wire import message
 from surefoot.tools.worker_pool import WorkerPool
 from surefoot.tools.worker_process import ArtifactDesk, Job, refused

@@ -23,6 +23,7 @@ from surefoot.tools.calling import CallableTool, callable_tool
 from surefoot.tools.effects import Effect, effect_of
 from surefoot.tools.limits import bounded_text
 from surefoot.tools.schemas import arguments_schema, result_schema
+from surefoot.tools.tool_fault import ToolFault
 
 BUILTIN = "builtin"
 OBJECT = "object"
@@ -33,15 +34,6 @@ BUILTIN_MODULES = (
     "surefoot.tools.shell",
     "surefoot.tools.http",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFault:
-    """Something wrong with a tools module: the code `bad_tools_module`, one message."""
-
-    module: str
-    message: str
-    code: str = "bad_tools_module"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

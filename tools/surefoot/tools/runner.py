@@ -6,6 +6,7 @@ is durable, so a superstep that is lost loses nothing. Retries, backoff and rung
 
 import asyncio
 import contextvars
+import copy
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ from surefoot.tools.containers import Containers
 from surefoot.tools.effect_calls import EffectCalls, OnStep
 from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
 from surefoot.tools.prohibitions import Prohibitions
+from surefoot.tools.slots import Slots
 from surefoot.tools.stopping import Cut, Stop
 from surefoot.tools.verification import Evidence, Verifier
 
@@ -99,7 +101,7 @@ class LocalRunner:
         nest: SubtaskWork | None = None,
         reflect: SubtaskWork | None = None,
     ) -> None:
-        self._slots, self._host, self._clock = slots, host, clock
+        self._slots, self._host, self._clock = Slots(slots), host, clock
         self._agent, self._nest, self._reflect = agent, nest, reflect
         values = ValueCache(store)
         around = Surroundings(
@@ -117,7 +119,6 @@ class LocalRunner:
             task_dir=task_dir,
             copies=task_folder / "checked",
             readable=around.readable,
-            inputs=inputs,
         )
         self._requests = CallRequests(
             around,
@@ -135,6 +136,9 @@ class LocalRunner:
         self._containers = Containers(
             requests=self._requests, verifier=self._verifier, store=store, clock=clock
         )
+        self._empty()
+
+    def _empty(self) -> None:
         self._waiting: deque[WorkOrder] = deque()
         self._flights: dict[Key, Flight] = {}
         self._finished: dict[Key, Outcome] = {}
@@ -143,6 +147,12 @@ class LocalRunner:
         self._closed = False
         self._fatal: LeaseLost | DatabaseUnavailable | None = None
         self._woken = asyncio.Event()
+
+    def inner(self) -> "LocalRunner":
+        """A runner for a group's plan: orders of its own, our slots and all that works for us."""
+        pool = copy.copy(self)
+        pool._empty()
+        return pool
 
     # --- orders in ---------------------------------------------------------------------------
 
@@ -168,8 +178,19 @@ class LocalRunner:
         return taken_back
 
     def _fill(self) -> None:
-        while self._waiting and self._taken < self._slots and not self._held:
-            self._start(self._waiting.popleft())
+        self._slots.fill(self)
+
+    @property
+    def wants_slot(self) -> bool:
+        """See `Waiter.wants_slot`."""
+        return bool(self._waiting) and not self._held and not self._closed
+
+    def offer(self) -> bool:
+        """See `Waiter.offer`."""
+        if not self.wants_slot:
+            return False
+        self._start(self._waiting.popleft())
+        return True
 
     def _start(self, order: WorkOrder) -> None:
         flight = Flight(order, slot=order.takes_slot)
@@ -198,6 +219,8 @@ class LocalRunner:
                 return await self._containers.run(order, flight.stop)
             if order.work.kind == "tool" and order.action != "reflect":
                 return await self._attempts.run(order, flight.stop)
+            if order.work.kind == "group" and order.action != "reflect" and self._nest:
+                return await self._nest(order, flight.stop)  # it ends in good order by itself
             return await self._run_injected(order, flight.stop)
         except Cut:
             return stopped(order, started, self._clock())
@@ -226,12 +249,14 @@ class LocalRunner:
     def _land(self, flight: Flight, outcome: Outcome | None) -> None:
         key = _key(flight.order)
         del self._flights[key]
-        self._taken -= flight.slot
         if outcome is not None:
             self._finished[key] = outcome
         if outcome is None or not outcome["ok"]:
             self._held = True
         self._woken.set()
+        if flight.slot:
+            self._taken -= 1
+            self._slots.give_back()
         self._fill()
 
     # --- outcomes out ------------------------------------------------------------------------
@@ -285,10 +310,11 @@ class LocalRunner:
 
     # --- stopping ----------------------------------------------------------------------------
 
-    def ease(self) -> None:
+    def ease(self, *, groups_only: bool = False) -> None:
         """See `Runner.ease`."""
         for flight in self._flights.values():
-            flight.stop.easing = True
+            if not groups_only or flight.order.work.kind == "group":
+                flight.stop.ease()
 
     async def cut(self, *, only_safe: bool = False) -> None:
         """See `Runner.cut`. Returns when what was stopped has ended."""
@@ -313,6 +339,7 @@ class LocalRunner:
         """See `Runner.close`. The tool host is left to its owner."""
         self._closed = True
         self._waiting.clear()
+        self._slots.leave(self)
         try:
             async with asyncio.timeout(CLOSE_GRACE_S):
                 await self.cut()
@@ -332,11 +359,12 @@ class LocalRunner:
         *,
         result: StoredValue | None = None,
         artifacts: Mapping[str, Sequence[ArtifactRef]] | None = None,
+        inputs: JsonObject | None = None,
     ) -> list[JsonObject]:
         """See `Runner.verify`."""
         known = artifacts or {}
         evidence = Evidence(
-            scope=self._requests.look_ups(bindings),
+            scope=self._requests.look_ups(bindings, inputs=inputs),
             result=result,
             artifacts=known.get,
             names=tuple(known),

@@ -5,7 +5,7 @@ torn (storing a result, writing the ledger) is simply not guarded.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -22,13 +22,22 @@ class Stop:
         self.requested = False
         self.easing = False
         """Stop at the end of the present step; nothing is torn."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Told when one of the two changes: work that ends in good order by itself listens."""
         self._guarded: asyncio.Task[object] | None = None
+
+    def ease(self) -> None:
+        """Ask for an end at the end of the present step."""
+        if not self.easing:
+            self.easing = True
+            self.on_change()
 
     def request(self) -> None:
         """Stop: end what is guarded now, and let nothing guarded begin."""
         if self.requested:
             return
         self.requested = True
+        self.on_change()
         if self._guarded is not None:
             self._guarded.cancel()
 

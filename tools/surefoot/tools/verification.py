@@ -70,7 +70,6 @@ class Verifier:
     Attributes:
         readable: declared inputs, which `file` checks may look at besides the workspace.
         copies: where artifacts are laid out for `python` checks.
-        inputs: the goal's inputs, shown to `python` checks.
     """
 
     host: ToolHost
@@ -81,7 +80,6 @@ class Verifier:
     task_dir: Path
     copies: Path
     readable: tuple[Path, ...]
-    inputs: JsonObject
 
     async def evaluate(self, checks: Sequence[Check], evidence: Evidence) -> list[JsonObject]:
         """One `{type, id, ok, why, ...}` per check, in their order; never raises for a failed one.
@@ -231,7 +229,7 @@ class Verifier:
             "attempt": evidence.attempt,
             "workspace": str(self.workspace),
             "task_dir": str(self.task_dir),
-            "inputs": self.inputs,
+            "inputs": evidence.scope.inputs,
             "result": None if evidence.result is None else await self._value(evidence),
             "artifacts": await self._copies(evidence),
         }

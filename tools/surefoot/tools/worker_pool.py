@@ -15,8 +15,8 @@ from surefoot.graph.ports import ToolReply, ToolSpec
 from surefoot.graph.processes import process_started
 from surefoot.graph.values import JsonObject
 from surefoot.tools.output import OutputPipe, Sink
-from surefoot.tools.registry import ToolFault
 from surefoot.tools.root_process import ImportStuck, RootListener, RootProcess, WarmRoot
+from surefoot.tools.tool_fault import ToolFault
 from surefoot.tools.worker_process import ArtifactDesk, Job, WorkerProcess, refused
 
 GONE_WITHIN_S = 3.0

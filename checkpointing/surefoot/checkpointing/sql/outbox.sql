@@ -163,6 +163,9 @@ select id, case when %(notify)s then pg_notify('surefoot', id)::text end as noti
 select 1 from checkpoints
 where thread_id = %(thread_id)s and checkpoint_ns = %(ns)s and checkpoint_id = %(checkpoint_id)s
 
+-- name: thread_begun
+select 1 from checkpoints where thread_id = %(thread_id)s limit 1
+
 -- name: event_landed
 select 1 from surefoot.events
 where task_id = %(task_id)s and time = to_timestamp(%(time)s) and type = %(type)s

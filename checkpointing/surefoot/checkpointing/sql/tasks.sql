@@ -11,6 +11,12 @@ insert into surefoot.tasks (
 on conflict (id) do nothing
 returning *
 
+-- name: raise_limits
+update surefoot.tasks
+set spec = jsonb_set(spec, '{raised}', coalesce(spec -> 'raised', '{}') || %(raised)s::jsonb)
+where id = %(task_id)s and lease_epoch = %(epoch)s
+returning 1 as raised
+
 -- name: record_command
 insert into surefoot.commands (task_id, name, args, by)
 select id, %(name)s, %(args)s::jsonb, %(by)s from surefoot.tasks where id = %(task_id)s
