@@ -42,6 +42,8 @@ class ReadySet:
         self._to_expand: list[str] = []
         self._to_gather: list[str] = []
         self._to_improve: dict[str, bool] = {}
+        self._to_reflect: list[str] = []
+        self.reflecting: set[str] = set()
         self.due: list[str] = []
         self.blocked: set[str] = set()
         self.failed: set[str] = set()
@@ -56,9 +58,10 @@ class ReadySet:
         for id, unmet in self._unmet.items():
             if unmet == 0:
                 self._unlock(id)
-        for id in (i for i in records if container_of(i) is None):
+        known = [id for id in records if (container_of(id) or id) in index.raw]
+        for id in (i for i in known if container_of(i) is None):
             self.update(id, records[id])
-        for id in (i for i in records if container_of(i) is not None):
+        for id in (i for i in known if container_of(i) is not None):
             self.update(id, records[id])
 
     def _watch_milestones(self, passed: set[str]) -> None:
@@ -81,6 +84,7 @@ class ReadySet:
         self.states[id] = state
         self.blocked.discard(id)
         self.failed.discard(id)
+        self.reflecting.discard(id)
         if state in DONE:
             self._note_improvement(id, record)
             if before not in DONE:
@@ -91,6 +95,9 @@ class ReadySet:
             self._note_running(id, record)
         elif "question" in record:
             self.blocked.add(id)
+        elif "reflecting" in record:
+            self.reflecting.add(id)
+            self._to_reflect.append(id)
         else:
             self._requeue(id, record)
 
@@ -186,18 +193,25 @@ class ReadySet:
 
     def _may_start(self, id: str, now: float) -> bool:
         # The heap may hold an id twice (unlocked, then requeued): what it is now decides.
-        pending = self.states.get(id, "pending") == "pending" and id not in self.blocked
+        held = id in self.blocked or id in self.reflecting
+        pending = self.states.get(id, "pending") == "pending" and not held
         return pending and self._not_before.get(id, 0.0) <= now
 
     def take_expansions(self) -> list[str]:
         """The foreaches whose list can be read now; they leave the set."""
         taken, self._to_expand = self._to_expand, []
-        return [id for id in dict.fromkeys(taken) if self.states.get(id, "pending") == "pending"]
+        pending = [i for i in dict.fromkeys(taken) if self.states.get(i, "pending") == "pending"]
+        return [id for id in pending if id not in self.reflecting]
 
     def take_gathers(self) -> list[str]:
         """The foreaches whose last child has ended; they leave the set."""
         taken, self._to_gather = self._to_gather, []
         return [id for id in dict.fromkeys(taken) if self.states.get(id) == "running"]
+
+    def take_reflections(self) -> list[str]:
+        """The subtasks whose failure a model is to criticise; they leave the set."""
+        taken, self._to_reflect = self._to_reflect, []
+        return [id for id in dict.fromkeys(taken) if id in self.reflecting]
 
     def take_improvements(self, count: int) -> list[str]:
         """Up to `count` degraded subtasks that are owed one full try; each is handed out once."""
@@ -221,4 +235,5 @@ class ReadySet:
 
     def idle(self) -> bool:
         """Nothing to start, expand, gather or wait for: only what runs can change anything."""
-        return not (self._ready or self._delayed or self._to_expand or self._to_gather)
+        ready = self._ready or self._delayed or self._to_reflect
+        return not (ready or self._to_expand or self._to_gather)

@@ -88,12 +88,50 @@ class Round(TypedDict):
     model: NotRequired[str]
 
 
+class Replan(TypedDict, total=False):
+    """A wish for a new remainder, from the moment it is uttered until its plan is accepted."""
+
+    by: str
+    """`policy`, `reflection`, `milestone`, `acceptance` or `person`; a person's is not counted."""
+    reason: str
+    subtask: str | None
+    """What failed for good, if that is what it is about."""
+    blocker: str
+    """Fingerprint of what stands in the way (`fingerprints.blocker`)."""
+    ending: TaskFailure | None
+    """How the task ends where no new plan comes of it; None = it goes on with the old one."""
+    require: str
+    """A person's further requirement: an amendment of the goal."""
+    plan: JsonObject
+    """The new remainder, where a person gave it."""
+    command: int
+    """The command that asked for it, to be told what came of it."""
+    rounds: int
+    candidate: JsonObject | None
+    """The newest plan that was made, not validated yet."""
+    faults: list[JsonObject]
+    answer: str
+    """The model's last answer, shown to it with the faults."""
+
+
+class Replans(TypedDict, total=False):
+    """What became of wishes for a new remainder."""
+
+    used: int
+    """Replans that counted."""
+    blockers: list[str]
+    """Fingerprints that a replan was made about: a second one is a stall."""
+    commands: list[int]
+    """Commands that were settled."""
+
+
 class TaskInput(TypedDict, total=False):
     """What the graph is invoked with: a task file, or `go` (any number) to continue its thread."""
 
     task: JsonObject
     task_dir: str
     go: int
+    replan: Replan
 
 
 class TaskState(TypedDict, total=False):
@@ -122,4 +160,6 @@ class TaskState(TypedDict, total=False):
     finished: list[Outcome]
     questions: list[Question]
     ending: TaskFailure | None
+    replan: Replan | None
+    replans: Replans
     status: str
