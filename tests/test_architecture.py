@@ -36,7 +36,11 @@ GROUND_MAY_USE = {
     *(*sys.stdlib_module_names, "pydantic", "pydantic_core"),
     *("jsonschema", "referencing"),  # its way of naming schemas
 }
-MAY_ALSO_USE = {"surefoot.graph.state": {"langgraph"}, "surefoot.graph.yaml_reader": {"yaml"}}
+MAY_ALSO_USE = {
+    "surefoot.graph.state": {"langgraph"},
+    "surefoot.graph.subtask_state": {"langgraph"},
+    "surefoot.graph.yaml_reader": {"yaml"},
+}
 
 
 def module_of(path: Path) -> str:

@@ -228,16 +228,16 @@ async def test_agent_work_without_a_model_says_so(bench: Bench) -> None:
 
 
 async def test_steps_are_told_around_the_call(bench: Bench) -> None:
-    steps: list[tuple[str, int, str, str]] = []
+    steps: list[tuple[str, int, str, str, int]] = []
     bench.host.add("tool", lambda call: ok())
 
-    def told(subtask: str, attempt: int, state: str, tool: str) -> None:
-        steps.append((subtask, attempt, state, tool))
+    def told(subtask: str, attempt: int, state: str, tool: str, step: int) -> None:
+        steps.append((subtask, attempt, state, tool, step))
 
     runner = bench.runner(on_step=told)
     await runner.submit([tool_order("a", attempt=3)])
     await outcomes(runner, 1)
-    assert steps == [("a", 3, "calling", "tool"), ("a", 3, "succeeded", "tool")]
+    assert steps == [("a", 3, "calling", "tool", 1), ("a", 3, "succeeded", "tool", 1)]
 
 
 # --- prohibitions ----------------------------------------------------------------------------

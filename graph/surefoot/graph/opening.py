@@ -15,6 +15,7 @@ from langchain_core.tools import BaseTool
 
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.journal import TaskJournal
+from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.control import TaskControl
 from surefoot.graph.errors import UsageError
 from surefoot.graph.manifest import declared_inputs, manifest
@@ -205,13 +206,21 @@ def _runner(
     )
 
 
-def _step_writer(journal: TaskJournal) -> Callable[[str, int, str, str], None]:
-    """Rows that say what runs now: written when the runner really starts it, not when ordered."""
+def _step_writer(journal: TaskJournal) -> OnStep:
+    """Rows that say what runs now: written when the runner really starts it, not when ordered.
 
-    def on_step(subtask: str, attempt: int, step_state: str, tool: str) -> None:
+    An attempt begins with a call as its first step, or (an agent that goes on) as `pending`.
+    """
+
+    def on_step(subtask: str, attempt: int, step_state: str, tool: str, step: int) -> None:
         now = time.time()
-        columns: dict[str, Any] = {"step": 1, "step_state": step_state, "tool": tool, "since": now}
-        if step_state == "calling":
+        columns: dict[str, Any] = {
+            "step": step,
+            "step_state": step_state,
+            "tool": tool,
+            "since": now,
+        }
+        if step_state == "pending" or (step_state == "calling" and step == 1):
             columns |= {"state": "running", "attempt": attempt, "started_at": now}
             journal.event("SubtaskStarted", subtask=subtask, attempt=attempt, tool=tool)
         journal.subtask(subtask, **columns)

@@ -52,7 +52,7 @@ class Attempts:
             scope = self._requests.scope(order)
             end = await self._calls.make(await self._requests.make(order, scope, stop))
             kept = _kept(order, end, scope)
-            checks = await self._accept(order, scope, kept, stop)
+            checks = await self.accept(order, scope, kept, stop)
             outcome = accepted(order, started, self._clock(), kept)
             if checks:
                 outcome["checks"] = checks
@@ -67,7 +67,7 @@ class Attempts:
             outcome["recovery"] = end.recovery
         return outcome
 
-    async def _accept(
+    async def accept(
         self, order: WorkOrder, scope: Scope, kept: KeptResult, stop: Stop
     ) -> list[JsonObject]:
         """Declared outputs are there and every success check holds; returns the evidence.
@@ -101,7 +101,7 @@ async def judge(
     """Evaluate an order's success checks: programs, then models, then people.
 
     Raises:
-        AttemptFailed, PersonNeeded, Cut: see `Attempts._accept`.
+        AttemptFailed, PersonNeeded, Cut: see `Attempts.accept`.
     """
     success = order.work.success
     checks = await stop.guard(verifier.evaluate(success, evidence))

@@ -1,11 +1,12 @@
-"""From a work order to the one call it asks for: references, schema, prohibitions, key.
+"""From a work order to the calls it asks for: references, schema, prohibitions, key.
 
-Nothing is called here except a tool's own `key=`. Making the call is `effect_calls`.
+The one call of a `tool` order, or a call that an agent's model asks for. Nothing is called here
+except a tool's own `key=`. Making the call is `effect_calls`.
 """
 
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from surefoot.graph.attempts import effect_of
@@ -25,7 +26,7 @@ from surefoot.graph.ports import (
     WorkOrder,
 )
 from surefoot.graph.shapes import is_array, is_object
-from surefoot.graph.values import Json, JsonObject, StoredValue
+from surefoot.graph.values import ArtifactRef, Json, JsonObject, StoredValue
 from surefoot.tools.bindings import Scope, ValueCache, visible_artifacts
 from surefoot.tools.content_checks import (
     FlatSchema,
@@ -49,6 +50,28 @@ class Surroundings:
     """Read-only copies of accepted artifacts: SUBTASK/NAME."""
     readable: tuple[Path, ...]
     """Declared inputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall:
+    """A call that a model asks for; its arguments are literal, no `${...}` is looked up in them.
+
+    Attributes:
+        step: the number of the step that it is.
+        ordinal: it is the n-th such call of the attempt that takes effect, from 1.
+        timeout_s: the tool's own limit, or what is left of the attempt.
+        writes: the workspace paths that the subtask may change, resolved; None = any.
+        artifacts: what the attempt itself has put, by name.
+    """
+
+    tool: str
+    args: JsonObject
+    step: int
+    ordinal: int
+    timeout_s: float
+    writes: tuple[str, ...] | None
+    recovering: bool
+    artifacts: Mapping[str, ArtifactRef] = field(default_factory=dict[str, ArtifactRef])
 
 
 class CallRequests:
@@ -105,18 +128,14 @@ class CallRequests:
         if spec is None:
             raise AttemptFailed("unknown_tool", f"there is no tool {work.tool!r}", retryable=False)
         try:
-            args, writes = await stop.guard(_resolved(order, scope))
+            args: JsonObject = await stop.guard(scope.resolve(work.args))
+            writes = await stop.guard(self.writes(order, scope))
         except ReferenceMissing as missing:
             raise AttemptFailed("bad_reference", str(missing), retryable=False) from None
         except PermanentError as damaged:
             raise AttemptFailed("inconsistent_state", str(damaged), retryable=False) from None
-        self._validate(spec, args, scope)
-        broken = self._prohibitions.broken_by(spec.name, args, writes=writes)
-        if broken is not None:
-            raise AttemptFailed("prohibited", broken, retryable=False)
-        if work.approve == "always":
-            text = f"May {spec.name} be called for subtask {order.subtask!r}?"
-            raise PersonNeeded(question(order, "approve", text))
+        self._validate(spec, args, scope.nulled)
+        self._allow(order, spec, args, writes)
         meaning = scope.meaning(work.args, args)
         key = await self._key(order, spec, args, meaning, stop)
         return CallRequest(
@@ -130,13 +149,66 @@ class CallRequests:
             stop=stop,
         )
 
-    def _validate(self, spec: ToolSpec, args: JsonObject, scope: Scope) -> None:
+    async def asked(self, order: WorkOrder, asked: AskedCall, stop: Stop) -> CallRequest:
+        """The call that the model of an `agent` order asks for.
+
+        Raises:
+            AttemptFailed: it cannot or may not be made.
+            PersonNeeded: a person must approve it first.
+            Cut: stopped meanwhile.
+        """
+        spec, work = self._host.specs[asked.tool], order.work
+        self._validate(spec, asked.args, ())
+        effect = effect_of(spec, work)
+        self._allow(order, spec, asked.args, asked.writes, approved=effect == "read")
+        key = await self._key(order, spec, asked.args, asked.args, stop, ordinal=asked.ordinal)
+        call = self._call(order, spec, asked.args, asked.writes, key.idempotency_key)
+        own = {f"{order.subtask}/{name}": ref for name, ref in asked.artifacts.items()}
+        return CallRequest(
+            task_id=self._around.task_id,
+            call=replace(call, timeout_s=asked.timeout_s, artifacts={**call.artifacts, **own}),
+            spec=spec,
+            effect=effect,
+            key=key,
+            recovering=asked.recovering,
+            may_ask=work.approve != "never",
+            stop=stop,
+            step=asked.step,
+        )
+
+    async def writes(self, order: WorkOrder, scope: Scope) -> tuple[str, ...] | None:
+        """The paths that an order may write, resolved.
+
+        Raises:
+            ReferenceMissing, PermanentError: see `Scope.resolve`.
+        """
+        if order.work.writes is None:
+            return None
+        return tuple(_globs(await scope.resolve(order.work.writes)))
+
+    def _allow(
+        self,
+        order: WorkOrder,
+        spec: ToolSpec,
+        args: JsonObject,
+        writes: tuple[str, ...] | None,
+        *,
+        approved: bool = False,
+    ) -> None:
+        broken = self._prohibitions.broken_by(spec.name, args, writes=writes)
+        if broken is not None:
+            raise AttemptFailed("prohibited", broken, retryable=False)
+        if order.work.approve == "always" and not approved:
+            text = f"May {spec.name} be called for subtask {order.subtask!r}?"
+            raise PersonNeeded(question(order, "approve", text))
+
+    def _validate(self, spec: ToolSpec, args: JsonObject, null: Iterable[str]) -> None:
         if spec.name not in self._validators:
             self._validators[spec.name] = FlatSchema(spec.schema), compile_schema(spec.schema)
         flat, validator = self._validators[spec.name]
         wrong = [] if flat.fits(args) else mismatches(validator, args)
         if wrong:
-            nulled = sorted(scope.nulled)
+            nulled = sorted(null)
             because = f" (null because it was skipped: {', '.join(nulled)})" if nulled else ""
             raise AttemptFailed(
                 "bad_arguments",
@@ -152,10 +224,13 @@ class CallRequests:
         args: JsonObject,
         meaning: JsonObject,
         stop: Stop,
+        *,
+        ordinal: int = 1,
     ) -> CallKey:
         task_id = self._around.task_id
         if not spec.has_key:
-            return default_key(task_id, order.subtask, call_digest(spec.name, meaning))
+            call = call_digest(spec.name, meaning)
+            return default_key(task_id, order.subtask, call, ordinal)
         try:
             text = await stop.guard(self._host.key(self._call(order, spec, args, None, "")))
             return own_key(task_id, spec.name, text)
@@ -187,20 +262,6 @@ class CallRequests:
             denied_paths=self._prohibitions.denied_paths,
             artifacts=visible_artifacts(order.bindings),
         )
-
-
-async def _resolved(order: WorkOrder, scope: Scope) -> tuple[JsonObject, tuple[str, ...] | None]:
-    """The call's arguments and the paths it may write.
-
-    Raises:
-        ReferenceMissing, PermanentError: see `Scope.resolve`.
-    """
-    work = order.work
-    args: JsonObject = await scope.resolve(work.args)
-    if work.writes is None:
-        return args, None
-    writes: Json = await scope.resolve(work.writes)
-    return args, tuple(_globs(writes))
 
 
 def _globs(writes: Json) -> list[str]:

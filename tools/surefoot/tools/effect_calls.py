@@ -6,10 +6,11 @@ tried, then a person asked. What a *failed attempt* leads to is decided by the n
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.ports import (
     ArtifactStore,
     EffectCall,
@@ -23,9 +24,6 @@ from surefoot.graph.values import FAILS_ONCE, Failure, JsonObject
 from surefoot.tools.kept_values import KeptResult, keep_value
 from surefoot.tools.stopping import Cut
 from surefoot.tools.unknown_effects import CallRequest, Finding, find_out, unknown_text
-
-OnStep = Callable[[str, int, str, str], None]
-"""(subtask, attempt, step state, tool): told before and after every tool call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +157,10 @@ class EffectCalls:
         call, tell = request.call, self._on_step
         if tell is None:
             return await self._host.call(call)
-        tell(call.subtask, call.attempt, "calling", call.tool)
+        tell(call.subtask, call.attempt, "calling", call.tool, request.step)
         reply = await self._host.call(call)
         state = "succeeded" if reply.status == "ok" else "failed"
-        tell(call.subtask, call.attempt, state, call.tool)
+        tell(call.subtask, call.attempt, state, call.tool, request.step)
         return reply
 
     async def _end(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.attempts import effect_of
 from surefoot.graph.checks import Check
 from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, TransientError
@@ -31,7 +32,7 @@ from surefoot.tools.attempt import Attempts
 from surefoot.tools.bindings import ValueCache
 from surefoot.tools.call_requests import CallRequests, Surroundings, declared_paths
 from surefoot.tools.containers import Containers
-from surefoot.tools.effect_calls import EffectCalls, OnStep
+from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
 from surefoot.tools.prohibitions import Prohibitions
 from surefoot.tools.slots import Slots
@@ -73,7 +74,7 @@ class LocalRunner:
         inputs: the goal's inputs, with paths made absolute.
         prohibitions: the goal's; the typed ones are enforced at every call.
         clock: POSIX seconds.
-        on_step: told (subtask, attempt, step state, tool) around every call.
+        on_step: told (subtask, attempt, step state, tool, step number) around every step.
         agent: the subtask graph, for `agent` work.
         nest: a group's inner plan, for the action `nest`.
         reflect: a model's criticism, for the action `reflect`.

@@ -24,6 +24,7 @@ class CallRequest:
         effect: what it does to the world (already narrowed for `run_command`).
         recovering: the attempt before was cut, so say how it was recovered.
         may_ask: a person may be asked when nobody knows what happened.
+        step: which step of its attempt the call is, from 1.
     """
 
     task_id: str
@@ -34,6 +35,7 @@ class CallRequest:
     recovering: bool
     may_ask: bool
     stop: Stop
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
