@@ -6,7 +6,7 @@ in milliseconds after a restart, and only units that are touched are parsed.
 
 from collections.abc import Iterable
 
-from surefoot.graph.plan import Each, Milestone, Subtask, Unit
+from surefoot.graph.plan import Each, Kind, Milestone, Subtask, Unit
 from surefoot.graph.values import JsonObject
 
 
@@ -41,9 +41,14 @@ class PlanIndex:
         """The ids a subtask depends on, each once."""
         return dict.fromkeys(self.raw[id].get("depends_on") or ())
 
+    def kind(self, id: str) -> Kind:
+        """The kind of a subtask, or of a child: that of its foreach's `each`."""
+        container = container_of(id)
+        return self.raw[id]["kind"] if container is None else self.raw[container]["each"]["kind"]
+
     def is_container(self, id: str) -> bool:
-        """Whether it is expanded into children instead of being executed."""
-        return self.raw[id]["kind"] == "foreach"
+        """Whether what is inside it is executed, and not it itself (as long as it is on no rung)."""
+        return self.kind(id) in ("foreach", "group")
 
     def subtask(self, id: str) -> Subtask:
         """The parsed subtask of the plan (not a child)."""

@@ -63,7 +63,9 @@ class ProgressMeter:
 
         Says nothing new (and changes nothing) for n = 0 and for one that is expanded already.
         """
-        container = self._containers[subtask]
+        container = self._containers.get(subtask)
+        if container is None:
+            return
         if n == 0 or container.children:
             return
         self._forget(subtask)
@@ -71,6 +73,17 @@ class ProgressMeter:
         each = cast("Mapping[str, Any]", container.unit.get("each") or {})
         for child in container.children:
             self._add_unit(child, each, container.weight // n)
+
+    def nest(self, subtask: str, plan: JsonObject) -> None:
+        """A group's plan was made: from now on its leaves share the group's weight.
+
+        Says nothing new for an empty plan and for a group whose plan is known already.
+        """
+        container = self._containers.get(subtask)
+        if container is None or container.children or not plan.get("subtasks"):
+            return
+        self._forget(subtask)
+        container.children = self._add_plan(plan, prefix=f"{subtask}/", share=container.weight)
 
     def move(self, subtask: str, state: SubtaskState) -> None:
         """A subtask or child is in `state` now.
@@ -167,7 +180,10 @@ class ProgressMeter:
 
 
 def meter_of(
-    plan: JsonObject, states: Mapping[str, SubtaskState], expanded: Mapping[str, int]
+    plan: JsonObject,
+    states: Mapping[str, SubtaskState],
+    expanded: Mapping[str, int],
+    plans: Mapping[str, JsonObject] | None = None,
 ) -> ProgressMeter:
     """Build the meter of a plan from what the records say, containers last.
 
@@ -176,13 +192,18 @@ def meter_of(
         states: state by subtask or child id; what is missing is pending, what is unknown to
             the plan (left from an older version) is passed over.
         expanded: number of children of each expanded foreach.
+        plans: plans that were made for groups, by the group's id.
     """
     meter = ProgressMeter(plan)
-    for subtask in sorted(expanded, key=lambda name: name.count("/")):
-        if meter.knows(subtask):
+    made = plans or {}
+    for subtask in sorted({**expanded, **made}, key=lambda name: name.count("/")):
+        if subtask in made:
+            meter.nest(subtask, made[subtask])
+        else:
             meter.expand(subtask, expanded[subtask])
     known = [subtask for subtask in states if meter.knows(subtask)]
-    for subtask in sorted(known, key=lambda name: not meter.is_leaf(name)):
+    # Leaves first, then containers from the inside out: what is outside has the last word.
+    for subtask in sorted(known, key=lambda name: (not meter.is_leaf(name), -name.count("/"))):
         meter.move(subtask, states[subtask])
     return meter
 

@@ -40,6 +40,8 @@ class ReadySet:
         self.states: dict[str, SubtaskState] = {}
         self.open = len(index.raw)
         self._to_expand: list[str] = []
+        self._to_nest: list[tuple[int, int, str]] = []
+        self._on_rung: set[str] = set()
         self._to_gather: list[str] = []
         self._to_improve: dict[str, bool] = {}
         self._to_reflect: list[str] = []
@@ -85,6 +87,7 @@ class ReadySet:
         self.blocked.discard(id)
         self.failed.discard(id)
         self.reflecting.discard(id)
+        self._note_rung(id, record)
         if state in DONE:
             self._note_improvement(id, record)
             if before not in DONE:
@@ -100,6 +103,14 @@ class ReadySet:
             self._to_reflect.append(id)
         else:
             self._requeue(id, record)
+
+    def _note_rung(self, id: str, record: Record) -> None:
+        """A container on a rung is one piece of work: what it had inside counts no more."""
+        if record.get("rung"):
+            self._on_rung.add(id)
+            self._containers.pop(id, None)
+        else:
+            self._on_rung.discard(id)
 
     def milestone_passed(self, milestone: str) -> None:
         """A milestone was judged and passed: it holds nothing back any more."""
@@ -162,10 +173,12 @@ class ReadySet:
             heapq.heappush(self._delayed, (due, *self._rank(id), id))
 
     def _push(self, id: str) -> None:
-        if container_of(id) is None and self.index.is_container(id):
+        kind = "" if id in self._on_rung else self.index.kind(id)
+        if kind == "foreach":
             self._to_expand.append(id)
         else:
-            heapq.heappush(self._ready, (*self._rank(id), id))
+            heap = self._to_nest if kind == "group" else self._ready
+            heapq.heappush(heap, (*self._rank(id), id))
 
     def _rank(self, id: str) -> tuple[int, int]:
         container, slash, child = id.rpartition("/")
@@ -174,7 +187,9 @@ class ReadySet:
         return self.index.position[container], int(child)
 
     def _note_improvement(self, id: str, record: Record) -> None:
-        if record.get("rung") and wants_improvement(self.index.unit(id), record):
+        unit = self.index.unit(id) if record.get("rung") else None
+        # A foreach has no last full try: its children were its full version, and they are done.
+        if unit is not None and unit.kind != "foreach" and wants_improvement(unit, record):
             self._to_improve.setdefault(id, True)
 
     # --- questions -------------------------------------------------------------------------
@@ -184,9 +199,16 @@ class ReadySet:
         while self._delayed and self._delayed[0][0] <= now:
             _, position, child, id = heapq.heappop(self._delayed)
             heapq.heappush(self._ready, (position, child, id))
+        return self._take(self._ready, count, now)
+
+    def take_nests(self, count: int, now: float) -> list[str]:
+        """Up to `count` groups whose plan can begin or go on, as `take`; they leave the set."""
+        return self._take(self._to_nest, count, now)
+
+    def _take(self, heap: list[tuple[int, int, str]], count: int, now: float) -> list[str]:
         taken: dict[str, None] = {}
-        while self._ready and len(taken) < count:
-            id = heapq.heappop(self._ready)[2]
+        while heap and len(taken) < count:
+            id = heapq.heappop(heap)[2]
             if self._may_start(id, now):
                 taken[id] = None
         return list(taken)
@@ -235,5 +257,5 @@ class ReadySet:
 
     def idle(self) -> bool:
         """Nothing to start, expand, gather or wait for: only what runs can change anything."""
-        ready = self._ready or self._delayed or self._to_reflect
+        ready = self._ready or self._to_nest or self._delayed or self._to_reflect
         return not (ready or self._to_expand or self._to_gather)

@@ -6,12 +6,12 @@ missing, so that a node can be the first to run after a restart.
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from surefoot.graph.budget import effective_limits
-from surefoot.graph.index import PlanIndex, container_of
+from surefoot.graph.budget import effective_limits, steps_left
+from surefoot.graph.index import PlanIndex
 from surefoot.graph.model_ports import ModelClient, NoModels
 from surefoot.graph.ports import (
     ArtifactStore,
@@ -27,12 +27,33 @@ from surefoot.graph.progress import ProgressMeter, meter_of
 from surefoot.graph.readiness import ReadySet
 from surefoot.graph.state import TaskState
 from surefoot.graph.task import Budget
-from surefoot.graph.values import EffectiveLimits, JsonObject, Record, Usage
+from surefoot.graph.values import (
+    EffectiveLimits,
+    JsonObject,
+    PinnedHead,
+    Record,
+    SubtaskState,
+    Usage,
+)
 
 
-@dataclass(kw_only=True)
+@dataclass(slots=True)
+class InnerStates:
+    """What is known of the insides of a task's groups, by full id: for progress alone."""
+
+    states: dict[str, SubtaskState] = field(default_factory=dict[str, SubtaskState])
+    expanded: dict[str, int] = field(default_factory=dict[str, int])
+    plans: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """Plans that a model made for groups; given ones stand in the plan around them."""
+
+
+@dataclass(kw_only=True, eq=False)
 class TaskContext:
-    """One task in this process. `usage` is what is durable or leaves with the outbox."""
+    """One task in this process, or the plan of one of its groups (then `outer` is around it).
+
+    `usage` is what is durable or leaves with the outbox; a group counts its own, and all around it
+    count it as well (`spend`).
+    """
 
     task_id: str
     runner: Runner
@@ -73,12 +94,60 @@ class TaskContext:
     """Steps reserved for orders in flight."""
     over: bool = False
     """This go has ended (END or a question): the host may let go of the task."""
+    outer: "TaskContext | None" = None
+    prefix: str = ""
+    """What full ids begin with: `outer/`, '' in the task's own plan."""
+    inputs: JsonObject | None = None
+    """A group's resolved inputs; None in the task's own plan."""
+    head: PinnedHead | None = None
+    """The task's head, which a group's requests carry as well."""
+    reopen: bool = False
+    """A group that failed is tried once more: what failed in it is pending again."""
+    limits: EffectiveLimits | None = None
+    """As last worked out by `limits_of`."""
+    inside: set["TaskContext"] = field(default_factory=set["TaskContext"])
+    """The groups that run now."""
+    inner: InnerStates = field(default_factory=InnerStates)
 
     def forget(self) -> None:
         """Drop derived views: the next node builds them anew from the state."""
         self.index = self.ready = self.meter = None
         self.reserved = 0
         self.bindings.clear()
+
+    def full(self, id: str) -> str:
+        """The id as everybody outside knows it."""
+        return self.prefix + id
+
+    @property
+    def root(self) -> "TaskContext":
+        """The task's own context."""
+        return self if self.outer is None else self.outer.root
+
+    def around(self) -> Iterator["TaskContext"]:
+        """This one and all that it stands in, outwards."""
+        here: TaskContext | None = self
+        while here is not None:
+            yield here
+            here = here.outer
+
+    def spend(self, *, steps: int = 0, failures: int = 0) -> None:
+        """Count what was used, here and in all that is around."""
+        for each in self.around():
+            each.usage["steps"] += steps
+            each.usage["failures"] += failures
+
+    def all_reserved(self) -> int:
+        """Steps reserved for orders in flight, those of groups inside included."""
+        return self.reserved + sum(group.all_reserved() for group in self.inside)
+
+    def steps_left(self, limits: EffectiveLimits) -> int:
+        """Steps that may still be reserved under these limits and all those around."""
+        left = steps_left(limits, self.usage, self.all_reserved())
+        for each in self.around():
+            if each is not self and each.limits is not None:
+                left = min(left, steps_left(each.limits, each.usage, each.all_reserved()))
+        return left
 
     def seconds(self) -> float:
         """Seconds a worker has held the task, this go included."""
@@ -102,28 +171,35 @@ def views(state: TaskState, context: TaskContext) -> Views:
         passed = [id for id, m in (state.get("milestones") or {}).items() if m["passed"]]
         context.index = PlanIndex(plan)
         context.ready = ReadySet(context.index, records, passed)
+        inner = context.inner
         context.meter = meter_of(
             plan,
-            {id: r.get("state", "pending") for id, r in records.items()},
-            {id: r["n"] for id, r in records.items() if "n" in r},
+            {**inner.states, **{id: r.get("state", "pending") for id, r in records.items()}},
+            {**inner.expanded, **{id: r["n"] for id, r in records.items() if "n" in r}},
+            inner.plans,
         )
         context.reserved = sum(
             1
             for id, record in records.items()
-            if record.get("state") == "running" and not _is_container(context.index, id)
+            if record.get("state") == "running" and not _is_container(context.index, id, record)
         )
     return Views(index=context.index, ready=context.ready, meter=context.meter)
 
 
-def _is_container(index: PlanIndex, id: str) -> bool:
-    """A running foreach reserves nothing; its children do."""
-    return container_of(id) is None and index.is_container(id)
+def _is_container(index: PlanIndex, id: str, record: Record) -> bool:
+    """A running foreach or group reserves nothing; what is inside does."""
+    return not record.get("rung") and index.is_container(id)
 
 
 def limits_of(state: TaskState, context: TaskContext, seen: Views) -> EffectiveLimits:
-    """The limits in force for the plan as it is now."""
+    """The limits in force for the plan as it is now; a group's own, else those around it."""
     budget = Budget.model_validate((state.get("task") or {}).get("budget") or {})
-    return effective_limits(budget, leaves=seen.meter.counts().total, raised=context.raised)
+    above = context.outer.limits if context.outer is not None else None
+    raised = {**above, **budget.model_dump(exclude_none=True)} if above else context.raised
+    context.limits = effective_limits(
+        budget, leaves=seen.meter.counts().total, raised=cast("Mapping[str, float | None]", raised)
+    )
+    return context.limits
 
 
 def note(context: TaskContext, seen: Views, id: str, record: Record) -> None:
@@ -131,7 +207,23 @@ def note(context: TaskContext, seen: Views, id: str, record: Record) -> None:
     seen.ready.update(id, record)
     if "n" in record:
         seen.meter.expand(id, record["n"])
-    seen.meter.move(id, record.get("state", "pending"))
+    state = record.get("state", "pending")
+    seen.meter.move(id, state)
+    if context.outer is not None:
+        _note_outside(context, id, state, record.get("n"))
+
+
+def _note_outside(context: TaskContext, id: str, state: SubtaskState, n: int | None) -> None:
+    """Tell the task's own progress what changed inside a group."""
+    root, full = context.root, context.full(id)
+    root.inner.states[full] = state
+    if n is not None:
+        root.inner.expanded[full] = n
+    if root.meter is None or not root.meter.knows(full):
+        return
+    if n is not None:
+        root.meter.expand(full, n)
+    root.meter.move(full, state)
 
 
 def journal_record(context: TaskContext, seen: Views, id: str, record: Record) -> None:
@@ -163,7 +255,7 @@ def _settled_step(kind: str, record: Record) -> dict[str, str]:
 
     Else the row of a killed call would say `calling` for ever.
     """
-    if kind == "foreach" or not record.get("attempt"):
+    if kind in ("foreach", "group") or not record.get("attempt"):
         return {}
     if record.get("state") == "completed":
         return {"step_state": "succeeded"}
@@ -172,10 +264,16 @@ def _settled_step(kind: str, record: Record) -> dict[str, str]:
 
 def journal_task(context: TaskContext, seen: Views, **columns: Any) -> None:
     """Queue the task row's moving columns: usage, progress, and what is given."""
-    context.usage["seconds"] = context.seconds()
-    moving: dict[str, Any] = {"total": seen.meter.counts().total, **context.usage, **columns}
-    progress = columns.get("progress", seen.meter.progress())
-    if progress != context.progress:
-        context.progress = progress
-        moving |= {"progress": progress, "progress_at": context.clock()}
+    root = context.root
+    for each in context.around():
+        each.usage["seconds"] = each.seconds()
+    meter = seen.meter if root is context else root.meter
+    moving: dict[str, Any] = {**root.usage, **columns}
+    if meter is not None:
+        moving["total"] = meter.counts().total
+        progress = meter.progress() if root is not context else columns.get("progress")
+        progress = meter.progress() if progress is None else progress
+        if progress != root.progress:
+            root.progress = progress
+            moving |= {"progress": progress, "progress_at": context.clock()}
     context.journal.task(**moving)
