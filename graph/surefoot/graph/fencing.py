@@ -39,6 +39,35 @@ def fence(name: str, content: str) -> str:
     return f"<<<DATA {key}: {shown}>>>\n{text}\n<<<END {key}>>>"
 
 
+def fence_rest(name: str, content: str) -> str:
+    """The content with all of it fenced: what is fenced already stays, what is around it is not.
+
+    For texts of which a part was fenced by our own code. Foreign text gains nothing by imitating
+    a fence: whatever stands outside of one is fenced here.
+    """
+    text = clean_text(content)
+    parts: list[str] = []
+    end = 0
+    for match in _FENCED.finditer(text):
+        if match[1] == _key_for(match[3]) and not _LOOKALIKE.search(match[3]):
+            parts += [text[end : match.start()], match[0]]
+            end = match.end()
+    parts.append(text[end:])
+    if len(parts) == 1:
+        return fence(name, text)
+    done = [
+        part if n % 2 else fence(name, part.strip("\n"))
+        for n, part in enumerate(parts)
+        if part.strip() or n % 2
+    ]
+    return "\n".join(done)
+
+
+def unfenced(text: str) -> str:
+    """The text without the marks of its fences; to be fenced anew as a whole."""
+    return _FENCED.sub(r"\3", text)
+
+
 def map_fenced(text: str, change: Callable[[str, str], str]) -> str:
     """Replace the content of every fence, keeping its marks; text outside is not touched.
 

@@ -7,7 +7,7 @@ split: strict servers refuse a call without its result and a result without its 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.graph.fencing import fence
+from surefoot.graph.fencing import fence, unfenced
 from surefoot.graph.model_ports import Message
 from surefoot.graph.shapes import is_array, is_object
 from surefoot.graph.values import Json
@@ -167,21 +167,13 @@ def _lines(message: Message) -> list[str]:
 
 
 def _start(message: Message, chars: int) -> str:
-    text = " ".join(_bare(content_text(message)).split())
+    text = " ".join(unfenced(content_text(message)).split())
     return text if len(text) <= chars else f"{text[:chars]}... ({len(text)} characters)"
-
-
-def _bare(text: str) -> str:
-    """A fenced content without its marks."""
-    lines = text.splitlines()
-    if len(lines) > 2 and lines[0].startswith("<<<DATA ") and lines[-1].startswith("<<<END "):
-        return "\n".join(lines[1:-1])
-    return text
 
 
 def _said(message: Message) -> str:
     asked = "".join(f"\ncalls {name}({args})" for name, args in calls(message))
-    return f"{_bare(content_text(message))}{asked}"
+    return f"{unfenced(content_text(message))}{asked}"
 
 
 def calls(message: Message) -> list[tuple[str, str]]:

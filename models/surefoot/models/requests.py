@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from surefoot.graph.decision_record import READ_DECISIONS_SCHEMA, shown_decisions
 from surefoot.graph.errors import RequestTooLarge
-from surefoot.graph.fencing import fence
+from surefoot.graph.fencing import fence, fence_rest
 from surefoot.graph.head import check_head
 from surefoot.graph.model_ports import Brief, Message
 from surefoot.graph.plain import clean_text
@@ -149,7 +149,7 @@ def _as_data(message: Message, names: dict[str, str]) -> Message:
     role = message.get("role")
     if role == "tool":
         name = names.get(str(message.get("tool_call_id")), "a tool")
-        return {**kept, "content": fence(f"result of {name}", content_text(message))}
+        return {**kept, "content": fence_rest(f"result of {name}", content_text(message))}
     if role == "assistant":
         text = clean_text(content_text(message))
         return {**kept, "content": text or (None if message.get("tool_calls") else "")}
