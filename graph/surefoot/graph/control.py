@@ -1,7 +1,10 @@
 """What reaches a running task from outside: stop signals, commands, a lost lease."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
+
+from surefoot.graph.ports import Command
+from surefoot.graph.values import JsonObject
 
 Stop = Literal["pause", "cancel", "now"]
 
@@ -16,6 +19,8 @@ class TaskControl:
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
+        self.on_settled: Callable[[int, JsonObject], None] = lambda command, outcome: None
+        self._asked: list[Command] = []
         self._stop: Stop | None = None
         self._lost = False
 
@@ -26,6 +31,22 @@ class TaskControl:
     def lost(self) -> bool:
         """True once the lease is known to be lost."""
         return self._lost
+
+    def asked(self) -> Sequence[Command]:
+        """The commands that the nodes have to apply, oldest first."""
+        return tuple(self._asked)
+
+    def ask(self, command: Command) -> None:
+        """Hand a command to the nodes."""
+        if all(command.id != one.id for one in self._asked):
+            self._asked.append(command)
+        self.on_change()
+
+    def settle(self, command: int, outcome: JsonObject) -> None:
+        """A command was applied or refused, durably: tell its sender."""
+        if any(command == one.id for one in self._asked):
+            self._asked = [one for one in self._asked if one.id != command]
+            self.on_settled(command, outcome)
 
     def stop(self, how: Stop) -> None:
         """Ask for a stop: `pause` after the smallest unit, `now` at once, `cancel` for good."""

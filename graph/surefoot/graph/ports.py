@@ -153,6 +153,8 @@ class WorkOrder:
     """For work of models: the goal, the decisions and where the task stands."""
     criticism: str = ""
     """What was found wrong with the attempt before, in words a model can act on."""
+    choices: tuple[str, ...] = ()
+    """For a reflection: what policy leaves to choose from."""
     go: int = 0
     """The attempt that started this work from scratch: names the subtask's own thread."""
     recovering: bool = False
@@ -313,6 +315,14 @@ class Control(Protocol):
 
     def lost(self) -> bool:
         """True once the lease is known to be lost."""
+        ...
+
+    def asked(self) -> Sequence[Command]:
+        """The commands that the nodes have to apply, oldest first."""
+        ...
+
+    def settle(self, command: int, outcome: JsonObject) -> None:
+        """A command was applied or refused, and that is durable: tell its sender."""
         ...
 
 

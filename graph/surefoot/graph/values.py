@@ -138,6 +138,8 @@ class Record(TypedDict, total=False):
     """Fingerprints of the failures on the present rung, oldest first."""
     reflecting: Failure
     """The failure that a reflection was ordered for."""
+    choices: list[str]
+    """What policy left to that reflection."""
 
 
 class MilestoneRecord(TypedDict):

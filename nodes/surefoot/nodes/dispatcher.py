@@ -11,13 +11,14 @@ from typing import Any, Literal
 from langgraph.types import Command
 
 from surefoot.graph.budget import exhausted, out_of_steps, steps_left
-from surefoot.graph.state import Order, TaskState
+from surefoot.graph.state import Order, Replan, TaskState
 from surefoot.graph.values import EffectiveLimits, Record, TaskFailure
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, note, views
 from surefoot.nodes.endings import end, withdraw
+from surefoot.nodes.wishes import next_wish
 
-Node = Literal["executor", "checkpoint_judge", "human", "__end__"]
-Target = Literal["executor", "checkpoint_judge", "human", "end"]
+Node = Literal["executor", "checkpoint_judge", "planner", "human", "__end__"]
+Target = Literal["executor", "checkpoint_judge", "planner", "human", "end"]
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class Dispatch:
     goto: Target = "executor"
     ending: TaskFailure | None = None
     status: str | None = None
+    replan: Replan | None = None
 
 
 async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
@@ -42,8 +44,10 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
         decided.ending = exhausted(limits, {**context.usage, "seconds": context.seconds()})
     if stopping is not None or decided.ending is not None:
         _stop(state, context, seen, decided, stopping)
+    elif _wants_replan(state, context, decided):
+        _hold_for(state, context, seen, decided, "planner")
     elif seen.ready.due:
-        _hold_for_milestone(state, context, seen, decided)
+        _hold_for(state, context, seen, decided, "checkpoint_judge")
     else:
         _start(state, context, seen, decided, limits)
         if not decided.orders and not busy:
@@ -75,13 +79,21 @@ def _stop(
         decided.status = "paused"
 
 
-def _hold_for_milestone(
-    state: TaskState, context: TaskContext, seen: Views, decided: Dispatch
+def _wants_replan(state: TaskState, context: TaskContext, decided: Dispatch) -> bool:
+    """Whether a new remainder is wished for; a person's wish that just came in is taken up."""
+    if state.get("replan"):
+        return True
+    decided.replan = next_wish(state, context)
+    return decided.replan is not None
+
+
+def _hold_for(
+    state: TaskState, context: TaskContext, seen: Views, decided: Dispatch, node: Target
 ) -> None:
-    """A milestone is due: running work ends, then the judge looks."""
+    """A milestone is due or a replan is wished for: running work ends, then that node is next."""
     withdraw(state, context, seen, decided.records)
     if not _busy(context):
-        decided.goto = "checkpoint_judge"
+        decided.goto = node
 
 
 def _nothing_to_start(
@@ -123,6 +135,9 @@ def _start(
     state: TaskState, context: TaskContext, seen: Views, decided: Dispatch, limits: EffectiveLimits
 ) -> None:
     """Order what can start: lists and gathers at once, attempts up to slots and backlog."""
+    for id in seen.ready.take_reflections():
+        attempt = ((state.get("records") or {}).get(id) or Record()).get("attempt", 0)
+        decided.orders.append(Order(subtask=id, attempt=attempt, action="reflect"))
     for id in seen.ready.take_expansions():
         _order(state, context, seen, decided, id, "expand")
     for id in seen.ready.take_gathers():
@@ -187,6 +202,8 @@ def _command(
     update: dict[str, Any] = {}
     if decided.records:
         update["records"] = decided.records
+    if decided.replan is not None:
+        update["replan"] = decided.replan
     if decided.goto == "executor":
         update["orders"] = decided.orders
         if context.control.stopping() is not None:

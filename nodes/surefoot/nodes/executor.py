@@ -10,6 +10,7 @@ from langgraph.types import Command
 from surefoot.graph.state import TaskState
 from surefoot.nodes.context import TaskContext, Views, limits_of, views
 from surefoot.nodes.orders import work_order
+from surefoot.nodes.wishes import next_wish
 
 Node = Literal["dispatcher", "reflector"]
 
@@ -48,6 +49,8 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
         now = context.clock()
         if context.control.stopping() != asked or (due is not None and now >= due):
             return
+        if not state.get("replan") and next_wish(state, context) is not None:
+            return
         if not context.runner.known() and due is None:
             return
         flush_at = now + FLUSH_AFTER_S if context.journal.pending() else None
@@ -71,5 +74,7 @@ def _next_moment(state: TaskState, context: TaskContext, seen: Views) -> float |
         return None
     limits = limits_of(state, context, seen)
     deadline = context.held_since + limits["max_seconds"] - context.seconds_before
+    if seen.ready.due or state.get("replan"):
+        return deadline  # what waits for its delay does not start before that
     due = seen.ready.next_due()
     return deadline if due is None else min(due, deadline)

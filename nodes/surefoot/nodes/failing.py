@@ -2,10 +2,28 @@
 
 from dataclasses import dataclass, field
 
-from surefoot.graph.attempts import Choice, after_failure, failure_code, max_attempts
+from surefoot.graph.attempts import Choice, failure_code, max_attempts
+from surefoot.graph.fingerprints import blocker, fingerprint
+from surefoot.graph.index import container_of
+from surefoot.graph.plan import Unit, rung_work
+from surefoot.graph.reflecting import (
+    ReflectionChoice,
+    Replans,
+    allowed_choices,
+    applied,
+    criticism_in,
+    evidence_text,
+    own_choice,
+    worth_reflecting,
+)
+from surefoot.graph.state import Replan, TaskState
 from surefoot.graph.values import Decision, Failure, Outcome, Question, Record, TaskFailure
-from surefoot.nodes.context import TaskContext, Views
+from surefoot.nodes.context import TaskContext, views
 from surefoot.nodes.orders import work_of
+from surefoot.nodes.wishes import replans_for, why_no_replan, wish
+
+KEPT_FINGERPRINTS = 8
+"""Of the failures on one rung; circles are looked for in the last four."""
 
 
 @dataclass(slots=True)
@@ -16,12 +34,13 @@ class Reflection:
     decisions: list[Decision] = field(default_factory=list[Decision])
     questions: list[Question] = field(default_factory=list[Question])
     ending: TaskFailure | None = None
+    replan: Replan | None = None
 
 
 def cut(outcome: Outcome, old: Record, context: TaskContext) -> Record:
     """Stopped by us: the attempt keeps its number and counts nowhere."""
     record = Record(**old)
-    if outcome["action"] == "improve":
+    if outcome["action"] in ("improve", "reflect"):
         return record
     if outcome["action"] == "gather":
         record["state"] = "running"
@@ -47,9 +66,12 @@ def ask(question: Question, old: Record, context: TaskContext, found: Reflection
 
 
 def fail(
-    outcome: Outcome, old: Record, context: TaskContext, seen: Views, found: Reflection
+    outcome: Outcome, old: Record, state: TaskState, context: TaskContext, found: Reflection
 ) -> Record:
-    """The record after a failed attempt: tried again, degraded, skipped, asked about, or failed."""
+    """The record after a failed attempt: tried again, degraded, skipped, asked about, or failed.
+
+    Where a model may say what is best, the record waits for its word (`reflecting`).
+    """
     failure = outcome.get("failure") or Failure(
         kind="internal", message="no reason given", retryable=False
     )
@@ -59,31 +81,125 @@ def fail(
         failure = Failure(kind=failure["kind"], message=failure["message"], retryable=False)
     if outcome["action"] == "improve":
         return _not_improved(outcome, old, failure, context)
-    record = _ended(outcome, old, failure)
-    choice = _choose(outcome, old, failure, context, seen)
-    return _chosen(choice, record, outcome, context, found)
+    seen = views(state, context)
+    work = work_of(seen.index.unit(outcome["subtask"]), old, outcome["action"])
+    record = _ended(outcome, old, failure, by_model=work.kind == "agent")
+    case = _case(outcome["subtask"], record, failure, state, context, found)
+    if case.asks(work.kind):
+        record["reflecting"] = failure
+        record["choices"] = list(case.allowed)
+        record.setdefault("criticism", evidence_text(failure, outcome.get("checks") or []))
+        _attempt_failed(outcome, failure, "reflect", context)
+        return record
+    choice = case.own(context.draw(), bool(outcome.get("null_reference")))
+    _attempt_failed(outcome, failure, choice.kind, context)
+    return lay(choice, record, outcome, case, by="policy")
 
 
-def _choose(
-    outcome: Outcome, old: Record, failure: Failure, context: TaskContext, seen: Views
-) -> Choice:
-    unit = seen.index.unit(outcome["subtask"])
-    work = work_of(unit, old, outcome["action"])
+def reflected(
+    outcome: Outcome, old: Record, state: TaskState, context: TaskContext, found: Reflection
+) -> Record:
+    """The record after a reflection: its choice where policy allows it, else the policy's own."""
+    record = Record(**old)
+    record.pop("choices", None)
+    failure = record.pop("reflecting", None)
+    if failure is None:
+        return record
+    case = _case(outcome["subtask"], record, failure, state, context, found)
+    proposed, criticism = criticism_in(outcome.get("reflection"))
+    if criticism:
+        evidence = record.get("criticism", "")
+        record["criticism"] = f"{evidence}\n\nWhat a critic says of it:\n{criticism}"
+    own = case.own(context.draw(), null_reference=False)
+    choice = applied(proposed, case.allowed, case.unit, record, own)
+    unusable = "; ".join(outcome.get("marks") or ())
+    context.journal.event(
+        "FailureReflected",
+        subtask=outcome["subtask"],
+        attempt=outcome["attempt"] or None,
+        choice=choice.kind,
+        proposed=proposed,
+        reason=criticism or unusable or "no usable word",
+    )
+    taken = proposed == choice.kind and choice != own
+    return lay(choice, record, outcome, case, by="reflection" if taken else "policy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A failure with all that a choice about it looks at."""
+
+    id: str
+    unit: Unit
+    record: Record
+    failure: Failure
+    attempts: int
+    replans: Replans
+    blocker: str
+    no_replan: str
+    context: TaskContext
+    found: Reflection
+
+    @property
+    def allowed(self) -> tuple[ReflectionChoice, ...]:
+        """What policy leaves to a reflection."""
+        return allowed_choices(
+            self.unit, self.record, self.failure, attempts=self.attempts, replans=self.replans
+        )
+
+    def asks(self, kind: str) -> bool:
+        """Whether a model is asked for its criticism."""
+        there = self.context.models.has("judge") and self.found.ending is None
+        return there and worth_reflecting(kind, self.failure, self.allowed)
+
+    def own(self, draw: float, null_reference: bool) -> Choice:
+        """The policy's own choice."""
+        return own_choice(
+            self.unit,
+            self.record,
+            self.failure,
+            attempts=self.attempts,
+            replans=self.replans,
+            draw=draw,
+            null_reference=null_reference,
+        )
+
+
+def _case(
+    id: str,
+    record: Record,
+    failure: Failure,
+    state: TaskState,
+    context: TaskContext,
+    found: Reflection,
+) -> Case:
+    seen = views(state, context)
+    unit = seen.index.unit(id)
+    rung = record.get("rung", 0)
+    work = rung_work(unit, rung) or unit
     spec = context.specs.get(work.tool or "")
-    return after_failure(
-        unit,
-        old,
-        failure,
-        allowed=max_attempts(unit, work, rung=old.get("rung", 0), spec=spec),
-        null_reference=bool(outcome.get("null_reference")),
-        draw=context.draw(),
+    stands_in_the_way = blocker(seen.index.raw[container_of(id) or id], failure)
+    return Case(
+        id=id,
+        unit=unit,
+        record=record,
+        failure=failure,
+        attempts=max_attempts(unit, work, rung=rung, spec=spec),
+        replans=replans_for(state, context, stands_in_the_way),
+        blocker=stands_in_the_way,
+        no_replan=why_no_replan(state, context, stands_in_the_way),
+        context=context,
+        found=found,
     )
 
 
-def _ended(outcome: Outcome, old: Record, failure: Failure) -> Record:
-    """The record of an attempt that ended without success, before the choice is laid on it."""
+def _ended(outcome: Outcome, old: Record, failure: Failure, *, by_model: bool) -> Record:
+    """The record of an attempt that ended without success, before the choice is laid on it.
+
+    `by_model`: the next attempt is told what was found, and circles are looked for.
+    """
     one = 1 if outcome["action"] == "attempt" else 0
-    return Record(
+    record = Record(
         state="pending",
         attempt=old.get("attempt", 0),
         ended=old.get("ended", 0) + one,
@@ -93,6 +209,12 @@ def _ended(outcome: Outcome, old: Record, failure: Failure) -> Record:
         started=outcome["started"],
         finished=outcome["ended"],
     )
+    if by_model and one:
+        checks = outcome.get("checks") or []
+        record["criticism"] = evidence_text(failure, checks)
+        seen = [*(old.get("seen") or ()), fingerprint(failure, checks)]
+        record["seen"] = seen[-KEPT_FINGERPRINTS:]
+    return record
 
 
 def _not_improved(outcome: Outcome, old: Record, failure: Failure, context: TaskContext) -> Record:
@@ -110,57 +232,64 @@ def _not_improved(outcome: Outcome, old: Record, failure: Failure, context: Task
     return record
 
 
-def _chosen(
-    choice: Choice, record: Record, outcome: Outcome, context: TaskContext, found: Reflection
-) -> Record:
-    """Lay a choice on the record of a failed attempt, with its event and its decision."""
-    id, failure = outcome["subtask"], record.get("failure")
-    if failure is None:
-        raise AssertionError("a failed attempt has a failure")
-    reason = failure["message"]
+def _attempt_failed(outcome: Outcome, failure: Failure, choice: str, context: TaskContext) -> None:
     context.journal.event(
         "AttemptFailed",
-        subtask=id,
+        subtask=outcome["subtask"],
         attempt=outcome["attempt"] or None,
-        reason=reason,
+        reason=failure["message"],
         kind=failure["kind"],
-        choice=choice.kind,
+        choice=choice,
     )
+
+
+def lay(choice: Choice, record: Record, outcome: Outcome, case: Case, *, by: str) -> Record:
+    """Lay a choice on the record of a failed attempt, with its event and its decision."""
+    context, id, reason = case.context, case.id, case.failure["message"]
     if choice.kind == "retry":
         record["not_before"] = outcome["ended"] + choice.delay_s
         return record
-    found.decisions.append(
+    case.found.decisions.append(
         Decision(at=context.clock(), kind=choice.kind, subtask=id, reason=reason)
     )
     if choice.kind == "degrade":
         record["rung"], record["tries"], record["reason"] = choice.rung, 0, reason
+        record.pop("seen", None)
         context.journal.event("SubtaskDegraded", subtask=id, rung=choice.rung, reason=reason)
     elif choice.kind == "skip":
         record["state"], record["reason"] = "skipped", reason
         context.journal.event("SubtaskSkipped", subtask=id, reason=reason)
     elif choice.kind == "ask":
         record["rung"] = choice.rung
-        return ask(_ladder_question(id, failure, context), record, context, found)
+        return ask(_ladder_question(id, case.failure, context), record, context, case.found)
     else:
-        _give_up(record, failure, id, context, found)
+        _give_up(record, case, wants_replan=choice.kind == "replan", by=by)
     return record
 
 
-def _give_up(
-    record: Record, failure: Failure, id: str, context: TaskContext, found: Reflection
-) -> None:
-    """No rung left: the task ends once what runs has ended."""
+def _give_up(record: Record, case: Case, *, wants_replan: bool, by: str) -> None:
+    """No rung left: a new remainder is wished for, or the task ends once what runs has ended.
+
+    An ending because no replan is left keeps the wish: with a raised limit the task goes on.
+    """
     record["state"] = "failed"
-    context.journal.event(
-        "SubtaskFailed", subtask=id, reason=failure["message"], kind=failure["kind"]
+    failure, found = case.failure, case.found
+    case.context.journal.event(
+        "SubtaskFailed", subtask=case.id, reason=failure["message"], kind=failure["kind"]
     )
-    if found.ending is None:
-        ended = record.get("ended", 0)
-        tries = f" after {ended} attempt{'s' if ended != 1 else ''}" if ended else ""
-        found.ending = TaskFailure(
-            code=failure_code(failure),
-            message=f"subtask {id!r} failed{tries}: {failure['message']}",
-            subtask=id,
+    ended = record.get("ended", 0)
+    tries = f" after {ended} attempt{'s' if ended != 1 else ''}" if ended else ""
+    no_replan = "" if wants_replan else case.no_replan
+    ending = TaskFailure(
+        code=failure_code(failure),
+        message=f"subtask {case.id!r} failed{tries}: {failure['message']}{no_replan}",
+        subtask=case.id,
+    )
+    if not wants_replan and found.ending is None:
+        found.ending = ending
+    if found.replan is None and (wants_replan or case.no_replan):
+        found.replan = wish(
+            by, failure["message"], ending=ending, blocker=case.blocker, subtask=case.id
         )
 
 

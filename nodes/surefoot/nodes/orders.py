@@ -50,6 +50,7 @@ def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views
         item=_item(id, parent),
         brief=brief_of(state, context, seen, subtask=id) if _talks(work, action) else None,
         criticism=record.get("criticism", ""),
+        choices=tuple(record.get("choices", ())),
         go=record.get("go", order["attempt"]),
         recovering=bool(record.get("cut")),
         takes_slot=action in ("attempt", "improve"),

@@ -20,7 +20,7 @@ from surefoot.nodes.context import (
     note,
     views,
 )
-from surefoot.nodes.failing import Reflection, ask, cut, fail
+from surefoot.nodes.failing import Reflection, ask, cut, fail, reflected
 
 Node = Literal["dispatcher"]
 
@@ -48,10 +48,12 @@ async def _reflect_on(
         record = ask(question, old, context, found)
     elif outcome.get("cut"):
         record = cut(outcome, old, context)
+    elif outcome["action"] == "reflect":
+        record = reflected(outcome, old, state, context, found)
     elif outcome["ok"]:
         record = await accept(outcome, old, context, seen)
     else:
-        record = fail(outcome, old, context, seen, found)
+        record = fail(outcome, old, state, context, found)
     found.records[id] = record
     note(context, seen, id, record)
     journal_record(context, seen, id, record)
@@ -82,4 +84,6 @@ def _update(state: TaskState, found: Reflection) -> dict[str, Any]:
         update["questions"] = [*(state.get("questions") or ()), *found.questions]
     if found.ending is not None and state.get("ending") is None:
         update["ending"] = found.ending
+    if found.replan is not None and state.get("replan") is None:
+        update["replan"] = found.replan
     return update
