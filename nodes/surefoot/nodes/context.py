@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from surefoot.graph.budget import effective_limits, steps_left
 from surefoot.graph.index import PlanIndex
-from surefoot.graph.model_ports import ModelClient, NoModels
+from surefoot.graph.model_ports import Brief, ModelClient, NoModels
 from surefoot.graph.ports import (
     ArtifactStore,
     Binding,
@@ -35,6 +35,7 @@ from surefoot.graph.values import (
     SubtaskState,
     Usage,
 )
+from surefoot.nodes.board import Briefing
 
 
 @dataclass(slots=True)
@@ -99,6 +100,8 @@ class TaskContext:
     """What full ids begin with: `outer/`, '' in the task's own plan."""
     inputs: JsonObject | None = None
     """A group's resolved inputs; None in the task's own plan."""
+    above: Brief | None = None
+    """What a group's requests say first as well: the task's head and decisions."""
     head: PinnedHead | None = None
     """The task's head, which a group's requests carry as well."""
     reopen: bool = False
@@ -108,10 +111,12 @@ class TaskContext:
     inside: set["TaskContext"] = field(default_factory=set["TaskContext"])
     """The groups that run now."""
     inner: InnerStates = field(default_factory=InnerStates)
+    briefing: Briefing | None = None
+    """What the briefs of requests are made of."""
 
     def forget(self) -> None:
         """Drop derived views: the next node builds them anew from the state."""
-        self.index = self.ready = self.meter = None
+        self.index = self.ready = self.meter = self.briefing = None
         self.reserved = 0
         self.bindings.clear()
 
@@ -209,6 +214,8 @@ def note(context: TaskContext, seen: Views, id: str, record: Record) -> None:
         seen.meter.expand(id, record["n"])
     state = record.get("state", "pending")
     seen.meter.move(id, state)
+    if context.briefing is not None:
+        context.briefing.board.update(id, record)
     if context.outer is not None:
         _note_outside(context, id, state, record.get("n"))
 
