@@ -205,6 +205,11 @@ class ReadySet:
         """Up to `count` groups whose plan can begin or go on, as `take`; they leave the set."""
         return self._take(self._to_nest, count, now)
 
+    def is_open_group(self, id: str) -> bool:
+        """Whether it is a group whose plan runs."""
+        running = self.states.get(id) == "running" and id not in self._on_rung
+        return running and self.index.kind(id) == "group"
+
     def _take(self, heap: list[tuple[int, int, str]], count: int, now: float) -> list[str]:
         taken: dict[str, None] = {}
         while heap and len(taken) < count:

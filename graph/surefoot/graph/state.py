@@ -20,6 +20,7 @@ from surefoot.graph.values import (
     Record,
     StoredValue,
     TaskFailure,
+    Usage,
 )
 
 GRAPH_VERSION = 1
@@ -135,7 +136,10 @@ class TaskInput(TypedDict, total=False):
 
 
 class TaskState(TypedDict, total=False):
-    """The channels. `ending` is set once it is known how the task ends, before it has ended."""
+    """The channels. `ending` is set once it is known how the task ends, before it has ended.
+
+    Groups alone have `spent` (what they used of their own budget) and `tried` (their last go).
+    """
 
     task: JsonObject
     task_dir: str
@@ -160,6 +164,8 @@ class TaskState(TypedDict, total=False):
     finished: list[Outcome]
     questions: list[Question]
     ending: TaskFailure | None
+    spent: Usage
+    tried: int
     replan: Replan | None
     replans: Replans
     status: str

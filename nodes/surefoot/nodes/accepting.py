@@ -14,7 +14,7 @@ async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: View
     if outcome["action"] == "expand":
         return await _expanded(outcome, old, context, seen)
     record = _completed(outcome, old)
-    for ref in record.get("artifacts", ()):
+    for ref in record.get("artifacts", ()) if outcome["action"] != "nest" else ():
         context.journal.artifact(outcome["subtask"], outcome["attempt"], ref)
     if outcome["action"] == "attempt":
         work = work_of(seen.index.unit(outcome["subtask"]), old, "attempt")
@@ -41,7 +41,9 @@ def _completed(outcome: Outcome, old: Record) -> Record:
         record["artifacts"] = artifacts
     if marks:
         record["marks"] = marks
-    if outcome["action"] == "gather":
+    if outcome["action"] == "nest":
+        record["started"] = old.get("started", outcome["started"])
+    elif outcome["action"] == "gather":
         record["n"] = old.get("n", 0)
         record["items"] = old.get("items") or {"value": []}
         record["started"] = old.get("started", outcome["started"])

@@ -161,7 +161,7 @@ async def _verify(
         return []
     heads = find_references([check.model_dump(exclude_unset=True) for check in checks])
     bindings = {
-        r.head: binding(r.head, records, children=bool(r.artifact))
+        r.head: binding(r.head, records, children=bool(r.artifact), prefix=context.prefix)
         for r in heads
         if r.head in seen.index.raw
     }

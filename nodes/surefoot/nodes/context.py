@@ -6,12 +6,12 @@ missing, so that a node can be the first to run after a restart.
 
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from surefoot.graph.budget import effective_limits, steps_left
-from surefoot.graph.index import PlanIndex
+from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.model_ports import Brief, ModelClient, NoModels
 from surefoot.graph.ports import (
     ArtifactStore,
@@ -30,12 +30,22 @@ from surefoot.graph.task import Budget
 from surefoot.graph.values import (
     EffectiveLimits,
     JsonObject,
-    PinnedHead,
     Record,
     SubtaskState,
+    TaskFailure,
     Usage,
 )
 from surefoot.nodes.board import Briefing
+
+
+async def no_history() -> Mapping[str, float]:
+    """Nothing is known of earlier tasks."""
+    return {}
+
+
+def nothing_follows(goal: JsonObject) -> None:
+    """Nobody enforces anything of the goal here."""
+    del goal
 
 
 @dataclass(slots=True)
@@ -87,6 +97,12 @@ class TaskContext:
     """As last told to readers."""
     durations: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """Seconds of accepted attempts by tool, for the history that estimates come from."""
+    history: Callable[[], Awaitable[Mapping[str, float]]] = no_history
+    """Typical seconds of a call by tool, from earlier tasks; asked where a plan is made."""
+    model_names: tuple[str, ...] = ()
+    """Models configured outside the task file."""
+    on_goal: Callable[[JsonObject], None] = nothing_follows
+    """Told when criteria and prohibitions are pinned: the typed ones are enforced from there on."""
     bindings: dict[tuple[str, bool], tuple[Record | None, Binding]] = field(
         default_factory=dict[tuple[str, bool], tuple[Record | None, Binding]]
     )
@@ -102,10 +118,10 @@ class TaskContext:
     """A group's resolved inputs; None in the task's own plan."""
     above: Brief | None = None
     """What a group's requests say first as well: the task's head and decisions."""
-    head: PinnedHead | None = None
-    """The task's head, which a group's requests carry as well."""
-    reopen: bool = False
-    """A group that failed is tried once more: what failed in it is pending again."""
+    go: int = 0
+    """Which go of a group this is: a new one takes up what had failed in it."""
+    ended: tuple[str, TaskFailure | None] | None = None
+    """How this go ended: the status, and why without success."""
     limits: EffectiveLimits | None = None
     """As last worked out by `limits_of`."""
     inside: set["TaskContext"] = field(default_factory=set["TaskContext"])
@@ -145,6 +161,10 @@ class TaskContext:
     def all_reserved(self) -> int:
         """Steps reserved for orders in flight, those of groups inside included."""
         return self.reserved + sum(group.all_reserved() for group in self.inside)
+
+    def steps_left_for_groups(self) -> int:
+        """Steps that this one and all around leave to a group inside."""
+        return self.steps_left(self.limits) if self.limits is not None else 1
 
     def steps_left(self, limits: EffectiveLimits) -> int:
         """Steps that may still be reserved under these limits and all those around."""
@@ -275,11 +295,13 @@ def journal_task(context: TaskContext, seen: Views, **columns: Any) -> None:
     for each in context.around():
         each.usage["seconds"] = each.seconds()
     meter = seen.meter if root is context else root.meter
+    given = columns.pop("progress", None)
+    if context.outer is not None:
+        given = None  # a group's end is not the task's
     moving: dict[str, Any] = {**root.usage, **columns}
     if meter is not None:
         moving["total"] = meter.counts().total
-        progress = meter.progress() if root is not context else columns.get("progress")
-        progress = meter.progress() if progress is None else progress
+        progress = meter.progress() if given is None else given
         if progress != root.progress:
             root.progress = progress
             moving |= {"progress": progress, "progress_at": context.clock()}

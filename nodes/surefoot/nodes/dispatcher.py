@@ -6,19 +6,23 @@ copy every channel.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langgraph.types import Command
 
-from surefoot.graph.budget import exhausted, out_of_steps, steps_left
+from surefoot.graph.budget import exhausted, out_of_steps
+from surefoot.graph.index import container_of
 from surefoot.graph.state import Order, Replan, TaskState
-from surefoot.graph.values import EffectiveLimits, Record, TaskFailure
+from surefoot.graph.values import EffectiveLimits, Record, TaskFailure, Usage
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, note, views
 from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.wishes import next_wish
 
 Node = Literal["executor", "checkpoint_judge", "planner", "human", "__end__"]
 Target = Literal["executor", "checkpoint_judge", "planner", "human", "end"]
+
+GROUPS_PER_SLOT = 2
+"""Groups of one plan that run at once, per slot."""
 
 
 @dataclass(slots=True)
@@ -32,6 +36,10 @@ class Dispatch:
     status: str | None = None
     replan: Replan | None = None
 
+    def attempts(self) -> int:
+        """Orders that take a slot."""
+        return sum(1 for order in self.orders if order["action"] in ("attempt", "improve"))
+
 
 async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     """Decide what starts, or that the task pauses, asks, is judged, or ends."""
@@ -39,8 +47,8 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     limits = limits_of(state, context, seen)
     decided = Dispatch(ending=state.get("ending"))
     busy = _busy(context)
-    stopping = context.control.stopping()
-    if decided.ending is None:
+    stopping = context.control.stopping() or stopped_around(context)
+    if decided.ending is None and stopping is None:
         decided.ending = exhausted(limits, {**context.usage, "seconds": context.seconds()})
     if stopping is not None or decided.ending is not None:
         _stop(state, context, seen, decided, stopping)
@@ -53,6 +61,15 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
         if not decided.orders and not busy:
             _nothing_to_start(state, context, seen, decided, limits)
     return _command(state, context, seen, decided, limits)
+
+
+def stopped_around(context: TaskContext) -> str | None:
+    """`pause` inside a group when a limit of what it stands in is reached: that will end it."""
+    for each in context.around():
+        usage = {**each.usage, "seconds": each.seconds()}
+        if each is not context and each.limits and exhausted(each.limits, cast("Usage", usage)):
+            return "pause"
+    return None
 
 
 def _busy(context: TaskContext) -> bool:
@@ -103,14 +120,22 @@ def _nothing_to_start(
     if seen.ready.open == 0:
         decided.goto = "checkpoint_judge"
     elif not seen.ready.idle():
-        if steps_left(limits, context.usage, context.reserved) == 0:
-            decided.ending = out_of_steps(limits, context.usage)
-            decided.goto, decided.status = "end", "failed"
+        _end_without_steps(context, decided, limits)
     elif seen.ready.blocked:
         decided.goto, decided.status = "human", "waiting"
     else:
         decided.ending = stuck(seen)
         decided.goto, decided.status = "end", "failed"
+
+
+def _end_without_steps(context: TaskContext, decided: Dispatch, limits: EffectiveLimits) -> None:
+    """What is left needs a step: the end, if there is none; a group's only by its own limit."""
+    if context.steps_left(limits) > 0:
+        return
+    decided.goto, decided.status = "end", "paused"
+    if context.outer is None or context.outer.steps_left_for_groups() > 0:
+        decided.ending = out_of_steps(limits, context.usage)
+        decided.status = "failed"
 
 
 def stuck(seen: Views) -> TaskFailure:
@@ -144,9 +169,12 @@ def _start(
         if seen.ready.may_reach_milestone([id]):
             withdraw(state, context, seen, decided.records)
         _order(state, context, seen, decided, id, "gather")
+    if context.steps_left(limits) > 0:
+        for id in seen.ready.take_nests(_room_for_groups(context, seen), context.clock()):
+            _order(state, context, seen, decided, id, "nest")
     running = {id for id, _ in context.runner.known()} | {o["subtask"] for o in decided.orders}
     for action in ("attempt", "improve") if seen.ready.open == 0 else ("attempt",):
-        while _room(context, seen, running, len(decided.orders), limits):
+        while _room(context, seen, running, decided.attempts(), limits):
             ids = (
                 seen.ready.take(1, context.clock())
                 if action == "attempt"
@@ -166,13 +194,19 @@ def _room(
     The backlog (as long as there are slots) lets a free slot never wait for a superstep. It is
     harmful where it could start between the end of a subtask and the milestone that this reaches.
     """
-    if steps_left(limits, context.usage, context.reserved) == 0:
+    if context.steps_left(limits) == 0:
         return False
     taken, waiting = context.runner.load()
     in_use = taken + waiting + ordered
     if in_use < context.slots:
         return True
     return in_use < 2 * context.slots and not seen.ready.may_reach_milestone(running)
+
+
+def _room_for_groups(context: TaskContext, seen: Views) -> int:
+    """How many more groups may begin: those that run take memory, and more bring no more speed."""
+    run = sum(1 for id, _ in context.runner.known() if seen.ready.is_open_group(id))
+    return max(0, GROUPS_PER_SLOT * context.slots - run)
 
 
 def _order(
@@ -185,12 +219,25 @@ def _order(
     if action in ("attempt", "improve"):
         record["attempt"] = old.get("attempt", 0) + 1
         context.reserved += 1
+    if action == "nest":
+        _begin_group(id, old, record, context)
     if action != "improve":
         record["state"] = "running"
-    attempt = record.get("attempt", 0) if action in ("attempt", "improve") else 0
+    attempt = record.get("attempt", 0) if action in ("attempt", "improve", "nest") else 0
     decided.orders.append(Order(subtask=id, attempt=attempt, action=action))
     decided.records[id] = record
     note(context, seen, id, record)
+
+
+def _begin_group(id: str, old: Record, record: Record, context: TaskContext) -> None:
+    """A group begins, or goes on where it was cut (then its go stays)."""
+    record["attempt"] = old.get("attempt", 0) + 1
+    record["go"] = old["go"] if old.get("cut") and "go" in old else record["attempt"]
+    record["started"] = old.get("started", context.clock())
+    facts = {"attempt": record["attempt"], "started_at": record["started"]}
+    context.journal.subtask(id, kind="group", state="running", parent=container_of(id), **facts)
+    type = "GroupStarted" if record["go"] == record["attempt"] else "GroupResumed"
+    context.journal.event(type, subtask=id, attempt=record["attempt"])
 
 
 # --- the update ------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ def end(
     )
     context.journal.event(EVENTS[status], **facts)
     context.over = True
+    context.ended = status, failure
     return {"status": status, "ending": failure}
 
 

@@ -17,6 +17,9 @@ Node = Literal["dispatcher", "reflector"]
 FLUSH_AFTER_S = 0.1
 """Rows of long work (started, steps, logs) are written this long after they were queued."""
 
+LOOK_AGAIN_S = 1.0
+"""While nothing happens, rows that were queued meanwhile (logs) are looked for this often."""
+
 
 async def execute(state: TaskState, context: TaskContext) -> Command[Node]:
     """Submit the orders, wait for the first to finish, return everything finished so far."""
@@ -43,7 +46,7 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
     reader sees a subtask of an hour while it runs.
     """
     asked = context.control.stopping()
-    await _cut_if_asked(state, context)
+    await _cut_if_asked(state, context, seen)
     due = _next_moment(state, context, seen)
     while not context.runner.finished():
         now = context.clock()
@@ -54,26 +57,45 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
         if not context.runner.known() and due is None:
             return
         flush_at = now + FLUSH_AFTER_S if context.journal.pending() else None
-        moments = [moment for moment in (due, flush_at) if moment is not None]
-        await context.runner.wait(until=min(moments, default=None))
+        moments = [due, flush_at, now + LOOK_AGAIN_S]
+        await context.runner.wait(until=min(moment for moment in moments if moment is not None))
         if flush_at is not None and context.clock() >= flush_at:
             await context.journal.flush()
 
 
-async def _cut_if_asked(state: TaskState, context: TaskContext) -> None:
+async def _cut_if_asked(state: TaskState, context: TaskContext, seen: Views) -> None:
     ending = state.get("ending")
-    if context.control.stopping() in ("cancel", "now"):
+    stopping = context.control.stopping()
+    if stopping in ("cancel", "now"):
         await context.runner.cut()
-    elif ending is not None and ending["code"] == "deadline":
+        return
+    if stopping is not None:
+        context.runner.ease()
+    elif ending is not None or seen.ready.due or state.get("replan"):
+        context.runner.ease(groups_only=True)  # nothing new starts, in a group neither
+    if (ending is not None and ending["code"] == "deadline") or _deadline_passed(context):
         await context.runner.cut(only_safe=True)
+
+
+def _deadline_passed(context: TaskContext) -> bool:
+    """Whether the time of what a group stands in is up."""
+    return any(
+        each.limits is not None and each.seconds() >= each.limits["max_seconds"]
+        for each in context.around()
+        if each is not context
+    )
 
 
 def _next_moment(state: TaskState, context: TaskContext, seen: Views) -> float | None:
     """When the dispatcher must look again even if nothing finishes (POSIX seconds)."""
     if context.control.stopping() is not None or state.get("ending") is not None:
         return None
-    limits = limits_of(state, context, seen)
-    deadline = context.held_since + limits["max_seconds"] - context.seconds_before
+    limits_of(state, context, seen)
+    deadline = min(
+        each.held_since + each.limits["max_seconds"] - each.seconds_before
+        for each in context.around()
+        if each.limits is not None
+    )
     if seen.ready.due or state.get("replan"):
         return deadline  # what waits for its delay does not start before that
     due = seen.ready.next_due()

@@ -6,7 +6,7 @@ report comes first: when the world is not what the state says, the task waits.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from surefoot.graph.errors import UsageError
 from surefoot.graph.head import pin
@@ -18,7 +18,10 @@ from surefoot.nodes.context import TaskContext, journal_record, journal_task, vi
 from surefoot.nodes.questions import close_questions
 
 LIMIT_CODES = ("budget_exhausted", "deadline", "too_many_failures")
-RECHECKED = (*LIMIT_CODES, "stuck", "milestone_failed", "acceptance_failed")
+RECHECKED = (
+    *LIMIT_CODES,
+    *("stuck", "milestone_failed", "acceptance_failed", "model_unavailable", "missing_model"),
+)
 """Endings that are worked out anew when a task goes on; others stand until a person steps in."""
 
 
@@ -57,7 +60,7 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
     return {
         "graph_version": GRAPH_VERSION,
         "spec_digest": digest(task),
-        **pin(task["goal"]),
+        **_pinned(task["goal"], context),
         "planning": {"rounds": 0, "faults": []},
         "orders": [],
         "finished": [],
@@ -67,18 +70,32 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
     }
 
 
+def _pinned(goal: JsonObject, context: TaskContext) -> dict[str, Any]:
+    """The goal and its head; inside a group the head is the task's."""
+    pinned: dict[str, Any] = {**pin(goal)}
+    if context.outer is None:
+        return pinned
+    pinned["tried"] = context.go
+    if context.above is not None:
+        pinned["head"] = {"text": context.above.head, "sha256": context.above.head_digest}
+    return pinned
+
+
 async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
     _refuse_foreign(state)
     if state.get("status") in ("completed", "cancelled"):
         context.over = True
         return {"finished": state.get("finished") or []}
+    context.on_goal(state.get("goal") or {})
     records = state.get("records") or {}
     index = PlanIndex(state.get("plan") or {"subtasks": []})
     reopened = close_questions(state.get("questions") or (), records, index, context)
-    changed = cut_records({**records, **reopened}, state.get("finished") or [], context)
+    if context.outer is not None:
+        reopened |= _group_again(state, context)
+    changed = cut_records({**records, **reopened}, state.get("finished") or [], index, context)
     changed = {**reopened, **changed}
     ending = state.get("ending")
-    if ending is not None and ending["code"] in RECHECKED:
+    if ending is not None and (ending["code"] in RECHECKED or _is_new_go(state, context)):
         ending = None
     questions = await consistency(state, context)
     update: dict[str, Any] = {
@@ -88,8 +105,37 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
         "ending": ending,
         "status": "waiting" if questions else "running",
     }
+    if context.outer is not None:
+        update["tried"] = context.go
     _journal(state, update, context)
     return update
+
+
+def _is_new_go(state: TaskState, context: TaskContext) -> bool:
+    """Whether a group that failed is tried once more by what it stands in."""
+    new = context.outer is not None and state.get("tried") != context.go
+    return new and state.get("status") == "failed"
+
+
+def _group_again(state: TaskState, context: TaskContext) -> dict[str, Record]:
+    """What a group has used so far, and in a new go what had failed in it: pending again."""
+    spent = state.get("spent")
+    if spent:
+        context.usage.update(spent)
+        context.seconds_before = spent["seconds"]
+    if not _is_new_go(state, context):
+        return {}
+    failed = {
+        id: record
+        for id, record in (state.get("records") or {}).items()
+        if record.get("state") == "failed"
+    }
+    return {id: _tried_anew(record) for id, record in failed.items()}
+
+
+def _tried_anew(record: Record) -> Record:
+    numbers = {"attempt": record.get("attempt", 0), "ended": record.get("ended", 0)}
+    return cast("Record", {"state": "pending", **numbers})
 
 
 def _refuse_foreign(state: TaskState) -> None:
@@ -105,7 +151,10 @@ def _refuse_foreign(state: TaskState) -> None:
 
 
 def cut_records(
-    records: Mapping[str, Record], finished: list[Outcome], context: TaskContext
+    records: Mapping[str, Record],
+    finished: list[Outcome],
+    index: PlanIndex,
+    context: TaskContext,
 ) -> dict[str, Record]:
     """The records of attempts that another life began and nobody ended: pending, marked as cut.
 
@@ -122,7 +171,8 @@ def cut_records(
         again["state"] = "pending"
         if again.get("attempt"):
             again["cut"] = True
-            context.usage["steps"] += 1
+        if again.get("attempt") and (again.get("rung") or not index.is_container(id)):
+            context.spend(steps=1)
             context.journal.event(
                 "AttemptCut",
                 subtask=id,

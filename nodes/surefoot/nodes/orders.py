@@ -36,10 +36,10 @@ def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views
     parent = records.get(container) if container else None
     bindings = _bindings(id, work, records, context, seen)
     if action == "gather":
-        bindings[id] = _gathered(id, record, records)
+        bindings[id] = _gathered(id, record, records, context.prefix)
     return WorkOrder(
         task_id=context.task_id,
-        subtask=id,
+        subtask=context.full(id),
         action=action,  # pyright: ignore[reportArgumentType]  (an Order is written by dispatch alone)
         attempt=order["attempt"],
         failed_attempts=record.get("ended", 0),
@@ -53,7 +53,9 @@ def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views
         choices=tuple(record.get("choices", ())),
         go=record.get("go", order["attempt"]),
         recovering=bool(record.get("cut")),
-        takes_slot=action in ("attempt", "improve"),
+        takes_slot=action in ("attempt", "improve") and work.kind != "group",
+        scope=context.prefix,
+        inputs=context.inputs,
     )
 
 
@@ -87,7 +89,8 @@ def _kept_binding(
     record = records.get(head)
     kept = context.bindings.get((head, deep))
     if kept is None or kept[0] is not record:
-        kept = context.bindings[head, deep] = (record, binding(head, records, children=deep))
+        found = binding(head, records, children=deep, prefix=context.prefix)
+        kept = context.bindings[head, deep] = (record, found)
     return kept[1]
 
 
@@ -99,19 +102,30 @@ def references_of(work: Work) -> list[Reference]:
     return find_references(value)
 
 
-def binding(head: str, records: Mapping[str, Record], *, children: bool = False) -> Binding:
-    """What `${head...}` may see: nothing (null) of a skipped subtask."""
+def binding(
+    head: str, records: Mapping[str, Record], *, children: bool = False, prefix: str = ""
+) -> Binding:
+    """What `${head...}` may see: nothing (null) of a skipped subtask.
+
+    Args:
+        head: the id as its plan knows it.
+        records: of that plan.
+        children: those of a foreach as well.
+        prefix: of the full ids.
+    """
     record = records.get(head) or Record()
     own = tuple(record.get("artifacts", ()))
     below = tuple(
-        binding(f"{head}/{child}", records)
+        binding(f"{head}/{child}", records, prefix=prefix)
         for child in range(record.get("n", 0) if children else 0)
     )
+    producer = prefix + head
     if record.get("state") != "completed":
-        return Binding(result=None, children=below, producer=head)
-    return Binding(result=record.get("result"), artifacts=own, children=below, producer=head)
+        return Binding(result=None, children=below, producer=producer)
+    return Binding(result=record.get("result"), artifacts=own, children=below, producer=producer)
 
 
-def _gathered(id: str, record: Record, records: Mapping[str, Record]) -> Binding:
-    children = tuple(binding(f"{id}/{child}", records) for child in range(record.get("n", 0)))
-    return Binding(result=None, children=children, producer=id)
+def _gathered(id: str, record: Record, records: Mapping[str, Record], prefix: str) -> Binding:
+    numbers = range(record.get("n", 0))
+    children = tuple(binding(f"{id}/{child}", records, prefix=prefix) for child in numbers)
+    return Binding(result=None, children=children, producer=prefix + id)

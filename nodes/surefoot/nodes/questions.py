@@ -23,10 +23,10 @@ def close_questions(
         context.journal.question(question["id"], open=False)
     changed: dict[str, Record] = {}
     for question in questions:
-        id = question["subtask"]
-        record = records.get(id) if id else None
-        if id is None or record is None or record.get("question") != question["id"]:
+        id = _holder(question, records)
+        if id is None:
             continue
+        record = records[id]
         again = Record(**record)
         again.pop("question", None)
         unit = index.unit(id)
@@ -35,3 +35,11 @@ def close_questions(
             again.pop("cut", None)
         changed[id] = again
     return changed
+
+
+def _holder(question: Question, records: Mapping[str, Record]) -> str | None:
+    """The subtask that a question holds back: its own, or the group it was asked inside of."""
+    id = question["subtask"]
+    while id and (records.get(id) or Record()).get("question") != question["id"]:
+        id = id.rpartition("/")[0]
+    return id or None
