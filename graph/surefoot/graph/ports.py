@@ -234,12 +234,15 @@ class Runner(Protocol):
         result: StoredValue | None = None,
         artifacts: Mapping[str, Sequence[ArtifactRef]] | None = None,
         inputs: JsonObject | None = None,
+        brief: Brief | None = None,
+        results: Mapping[str, StoredValue] | None = None,
     ) -> list[JsonObject]:
-        """Evaluate program checks on fresh evidence (milestones, acceptance).
+        """Evaluate checks on fresh evidence (milestones, acceptance): programs, then a judge.
 
         `artifacts`: check name -> the refs it means (several for a foreach's children; each must
-        hold). `inputs`: a group's, None = the goal's. Returns one `{type, id, ok, why, ...}` per
-        check, in order; a failed one is no exception.
+        hold). `inputs`: a group's, None = the goal's. `brief` and further `results` (by subtask)
+        are a judge's. Returns one `{type, id, ok, why, ...}` per check, in order; a failed one is
+        no exception.
         """
         ...
 

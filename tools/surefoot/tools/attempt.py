@@ -3,6 +3,8 @@
 It sees a work order and nothing of the task's state. Whether to try again is decided by the nodes.
 """
 
+from dataclasses import replace
+
 from surefoot.graph.checks import Check, PersonCheck
 from surefoot.graph.index import container_of
 from surefoot.graph.ports import Clock, WorkOrder
@@ -21,7 +23,7 @@ from surefoot.tools.outcomes import (
     undecided,
 )
 from surefoot.tools.stopping import Cut, Stop
-from surefoot.tools.verification import Evidence, Verifier, failed
+from surefoot.tools.verification import Evidence, Verifier, failed, undecided_by_judge
 
 
 class Attempts:
@@ -104,14 +106,16 @@ async def judge(
         AttemptFailed, PersonNeeded, Cut: see `Attempts.accept`.
     """
     success = order.work.success
-    checks = await stop.guard(verifier.evaluate(success, evidence))
+    seen = replace(evidence, brief=order.brief)
+    checks = await stop.guard(verifier.evaluate(success, seen))
     why = failed(checks)
     if why is not None:
         raise AttemptFailed("check_failed", why, checks=checks)
-    if any(check.type == "judge" for check in success):
-        raise AttemptFailed(
-            "missing_model", "no model is there to judge the result", retryable=False, checks=checks
-        )
+    refused = undecided_by_judge(checks)
+    if refused is not None:
+        kind, why = refused
+        retryable = kind not in ("missing_model", "budget_exhausted")
+        raise AttemptFailed(kind, why, retryable=retryable, checks=checks)
     person = _person_check(success)
     if person is not None:
         raise PersonNeeded(question(order, "check", person.question), checks=checks)

@@ -7,6 +7,7 @@ lose the prefix here on their way back.
 from collections.abc import Mapping, Sequence
 
 from surefoot.graph.checks import Check
+from surefoot.graph.model_ports import Brief
 from surefoot.graph.ports import Binding, Runner, WorkOrder
 from surefoot.graph.values import ArtifactRef, JsonObject, Outcome, StoredValue
 
@@ -73,11 +74,18 @@ class ScopedRunner:
         result: StoredValue | None = None,
         artifacts: Mapping[str, Sequence[ArtifactRef]] | None = None,
         inputs: JsonObject | None = None,
+        brief: Brief | None = None,
+        results: Mapping[str, StoredValue] | None = None,
     ) -> list[JsonObject]:
         """See `Runner.verify`."""
-        seen = self._inputs if inputs is None else inputs
         return await self._runner.verify(
-            checks, bindings, result=result, artifacts=artifacts, inputs=seen
+            checks,
+            bindings,
+            result=result,
+            artifacts=artifacts,
+            inputs=self._inputs if inputs is None else inputs,
+            brief=brief,
+            results=results,
         )
 
     async def close(self) -> None:

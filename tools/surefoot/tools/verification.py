@@ -1,12 +1,12 @@
-"""Program checks: what must hold, asked on the evidence itself (contract §1, Checks).
+"""Checks: what must hold, asked on the evidence itself (contract §1, Checks).
 
-Programs decide first; `judge` and `person` checks are only listed as undecided here. A failed check
-is a value, never an exception.
+Programs decide first, then the injected judge; `person` checks are only listed as undecided here. A
+failed check is a value, never an exception.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
@@ -22,7 +22,9 @@ from surefoot.graph.checks import (
     ResultCheck,
 )
 from surefoot.graph.errors import PermanentError, ReferenceMissing
-from surefoot.graph.plain import clean_text
+from surefoot.graph.judging import Judge, JudgeCase, Verdict
+from surefoot.graph.model_ports import Brief
+from surefoot.graph.plain import clean_text, compact_json
 from surefoot.graph.ports import ArtifactStore, ToolCall, ToolHost
 from surefoot.graph.references import dig, find_references, split_path
 from surefoot.graph.shapes import is_array, is_object
@@ -33,6 +35,8 @@ from surefoot.tools.contents import Contents, ask_host, shown
 from surefoot.tools.stopping import Cut
 
 COMMAND_TIMEOUT_S = 120.0
+PIECE_BYTES = 64 * 1024
+"""So much of one artifact goes to a judge at most."""
 WHY_CHARS = 1000
 
 Why = tuple[bool, str]
@@ -61,6 +65,10 @@ class Evidence:
     subtask: str = ""
     attempt: int = 0
     fresh: bool = False
+    brief: Brief | None = None
+    """What a judge's request says first."""
+    results: Mapping[str, StoredValue] = field(default_factory=dict[str, StoredValue])
+    """Further results that a judge is shown, by subtask (milestones and acceptance)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +77,7 @@ class Verifier:
 
     Attributes:
         readable: declared inputs, which `file` checks may look at besides the workspace.
+        judge: decides `judge` checks; without one they do not hold.
         copies: where artifacts are laid out for `python` checks.
     """
 
@@ -80,14 +89,22 @@ class Verifier:
     task_dir: Path
     copies: Path
     readable: tuple[Path, ...]
+    judge: Judge | None = None
 
     async def evaluate(self, checks: Sequence[Check], evidence: Evidence) -> list[JsonObject]:
         """One `{type, id, ok, why, ...}` per check, in their order; never raises for a failed one.
 
-        Programs are asked first; `judge` and `person` checks come back as not ok, undecided.
+        Programs are asked first, a judge only when all of them hold; `person` checks come back
+        as not ok, undecided. A check that a judge could not decide has a `kind` that says why.
         """
         order = sorted(range(len(checks)), key=lambda n: _RANK.get(checks[n].type, 0))
-        found = {n: await self._one(checks[n], evidence) for n in order}
+        found: dict[int, JsonObject] = {}
+        for n in order:
+            check = checks[n]
+            if isinstance(check, JudgeCheck) and not all(one["ok"] for one in found.values()):
+                found[n] = {**_facts(check), "ok": False, "why": "not asked: another check failed"}
+            else:
+                found[n] = await self._one(check, evidence)
         return [found[n] for n in range(len(checks))]
 
     async def _one(self, check: Check, evidence: Evidence) -> JsonObject:
@@ -95,6 +112,8 @@ class Verifier:
             plain = check.model_dump(exclude_unset=True)
             if find_references(plain):
                 check = type(check).model_validate(await evidence.scope.resolve(plain))
+            if isinstance(check, JudgeCheck):
+                return await self._judged(check, evidence)
             ok, why = await self._holds(check, evidence)
         except (ReferenceMissing, PermanentError) as missing:
             ok, why = False, str(missing)
@@ -115,11 +134,46 @@ class Verifier:
             case PythonCheck():
                 return await self._python(check, evidence)
             case JudgeCheck():
-                return False, "no model is there to judge it"
+                raise AssertionError("a judge is asked apart")
             case PersonCheck():
                 return False, "a person must answer it"
             case _:
                 assert_never(check)
+
+    # --- judge -------------------------------------------------------------------------------
+
+    async def _judged(self, check: JudgeCheck, evidence: Evidence) -> JsonObject:
+        if self.judge is None or evidence.brief is None:
+            verdict = Verdict(ok=False, why="no model is there to judge it", kind="missing_model")
+        else:
+            case = JudgeCase(
+                rubric=check.rubric,
+                brief=evidence.brief,
+                pieces=await self._pieces(evidence),
+                subtask=evidence.subtask,
+                attempt=evidence.attempt,
+            )
+            verdict = await self.judge(case)
+        more = {"kind": verdict.kind, "confidence": verdict.confidence}
+        said = {key: value for key, value in more.items() if value not in (None, "")}
+        why = clean_text(verdict.why)[:WHY_CHARS]
+        return {**_facts(check), "ok": verdict.ok, "why": why, **said}
+
+    async def _pieces(self, evidence: Evidence) -> list[tuple[str, str]]:
+        """What a judge is shown: results and the artifacts as text, each to `PIECE_BYTES`."""
+        pieces: list[tuple[str, str]] = []
+        if evidence.result is not None:
+            pieces.append(("result", compact_json(await self._value(evidence))))
+        for id, stored in evidence.results.items():
+            pieces.append((f"result of {id}", compact_json(await self.values.load(stored))))
+        for name in evidence.names:
+            for ref in evidence.artifacts(name) or ():
+                content = await self.store.get_bytes(ref["sha256"])
+                text = content[:PIECE_BYTES].decode("utf-8", "replace")
+                if len(content) > PIECE_BYTES:
+                    text += f"\n[... {len(content) - PIECE_BYTES} more bytes are not shown]"
+                pieces.append((f"artifact {name}", text))
+        return pieces
 
     # --- result ------------------------------------------------------------------------------
 
@@ -260,6 +314,14 @@ def failed(checks: Sequence[JsonObject]) -> str | None:
         if one["type"] in PROGRAM_CHECKS and not one["ok"]
     ]
     return "; ".join(why) or None
+
+
+def undecided_by_judge(checks: Sequence[JsonObject]) -> tuple[str, str] | None:
+    """(failure kind, why) of the first `judge` check that does not hold; None when all do."""
+    for one in checks:
+        if one["type"] == "judge" and not one["ok"]:
+            return one.get("kind") or "check_failed", f"{one['id'] or 'judge'}: {one['why']}"
+    return None
 
 
 _RANK = {"judge": 1, "person": 2}
