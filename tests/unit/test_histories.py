@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.graph.histories import NOT_CARRIED_OUT, append_messages, call_ids, repaired
+from surefoot.graph.histories import NOT_CARRIED_OUT, call_ids, in_order, repaired
 
 
 def assistant(*ids: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_a_strict_server_accepts_whatever_was_repaired(history: list[dict[str, A
     assert repaired(mended) == mended
 
 
-@given(st.lists(st.lists(MESSAGE, max_size=3), max_size=5), st.integers(0, 5))
-def test_batches_of_writes_are_appended_alike(writes: list[Any], at: int) -> None:
-    apart = append_messages(append_messages([], writes[:at]), writes[at:])
-    assert apart == append_messages(None, writes)
+def test_a_history_by_step_is_read_in_the_order_it_was_written() -> None:
+    history = {"0": [answer("1"), answer("2")], "10": [], "9": [answer("3")]}
+    assert in_order(history) == [answer("1"), answer("2"), answer("3")]
+    assert in_order(None) == []

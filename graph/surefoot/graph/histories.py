@@ -1,6 +1,6 @@
 """Histories of an agent: what strict servers accept, whatever happened between call and answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from surefoot.graph.model_ports import Message
@@ -8,14 +8,9 @@ from surefoot.graph.model_ports import Message
 NOT_CARRIED_OUT = "This call was not carried out: the work was interrupted before it began."
 
 
-def append_messages(
-    messages: Sequence[Message] | None, writes: Sequence[Sequence[Message]]
-) -> list[Message]:
-    """The reducer of a history: what was written is appended, in order."""
-    grown = list(messages or ())
-    for write in writes:
-        grown += write or ()
-    return grown
+def in_order(history: Mapping[str, Sequence[Message]] | None) -> list[Message]:
+    """The messages of a history that is stored by step, in the order they were written."""
+    return [message for step in (history or {}).values() for message in step]
 
 
 def call_ids(message: Message) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypedDict
 from langgraph.channels.delta import DeltaChannel
 
 from surefoot.graph.agent_ports import Finished, MadeCall
-from surefoot.graph.histories import append_messages
 from surefoot.graph.model_ports import Message
 from surefoot.graph.values import ArtifactRef, Failure, Json, StoredValue
 
@@ -27,7 +26,7 @@ def append_calls(
 
 
 def merge_named(named: Mapping[str, Any] | None, writes: Sequence[Any]) -> dict[str, Any]:
-    """The reducer of what has a name (artifacts, long texts): the newest of each name."""
+    """The reducer of what has a name (messages by step, artifacts): the newest of each name."""
     merged = dict(named or {})
     for write in writes:
         merged.update(write or {})
@@ -57,9 +56,10 @@ class SubtaskState(TypedDict, total=False):
     """
 
     go: int
-    messages: Annotated[
-        list[Message], DeltaChannel(append_messages, snapshot_frequency=SNAPSHOT_EVERY)
+    history: Annotated[
+        dict[str, list[Message]], DeltaChannel(merge_named, snapshot_frequency=SNAPSHOT_EVERY)
     ]
+    """By step. Not a list: LangGraph turns message-like items of one into objects of its own."""
     made: Annotated[list[MadeCall], DeltaChannel(append_calls, snapshot_frequency=SNAPSHOT_EVERY)]
     artifacts: Annotated[
         dict[str, ArtifactRef], DeltaChannel(merge_named, snapshot_frequency=SNAPSHOT_EVERY)

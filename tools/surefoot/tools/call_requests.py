@@ -90,7 +90,7 @@ class CallRequests:
         self._host = host
         self._store = store
         self._values = values
-        self._prohibitions = prohibitions
+        self.prohibitions = prohibitions
         self._readable = (*around.readable, around.artifacts_folder)
         self._validators: dict[str, tuple[FlatSchema, SchemaValidator]] = {}
 
@@ -195,7 +195,7 @@ class CallRequests:
         *,
         approved: bool = False,
     ) -> None:
-        broken = self._prohibitions.broken_by(spec.name, args, writes=writes)
+        broken = self.prohibitions.broken_by(spec.name, args, writes=writes)
         if broken is not None:
             raise AttemptFailed("prohibited", broken, retryable=False)
         if order.work.approve == "always" and not approved:
@@ -258,8 +258,8 @@ class CallRequests:
             timeout_s=order.timeout_s,
             writes=writes,
             readable=self._readable,
-            denied_hosts=self._prohibitions.denied_hosts,
-            denied_paths=self._prohibitions.denied_paths,
+            denied_hosts=self.prohibitions.denied_hosts,
+            denied_paths=self.prohibitions.denied_paths,
             artifacts=visible_artifacts(order.bindings),
         )
 

@@ -37,7 +37,7 @@ class Contents:
         if check.contains is not None and check.contains.encode() not in content:
             return f"it does not contain {shown(check.contains)}"
         if check.regex is not None:
-            fault = await self._pattern_fault(check.regex, content.decode(errors="replace"))
+            fault = await self.pattern_fault(check.regex, content.decode(errors="replace"))
             if fault is not None:
                 return fault
         if check.json_schema is None:
@@ -58,7 +58,8 @@ class Contents:
             return schema_fault(schema, value)
         return await self._ask_child({"json_schema": schema, "text": text})
 
-    async def _pattern_fault(self, pattern: str, text: str) -> str | None:
+    async def pattern_fault(self, pattern: str, text: str) -> str | None:
+        """Why nothing in a text matches a pattern."""
         if is_cheap_pattern(pattern, len(text)):
             return pattern_fault(pattern, text)
         return await self._ask_child({"pattern": pattern, "text": text})

@@ -9,7 +9,7 @@ import contextvars
 import copy
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.attempts import effect_of
 from surefoot.graph.checks import Check
 from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, TransientError
+from surefoot.graph.judging import Judge
+from surefoot.graph.model_ports import Brief
 from surefoot.graph.ports import (
     ArtifactStore,
     Binding,
@@ -26,13 +28,15 @@ from surefoot.graph.ports import (
     ToolHost,
     WorkOrder,
 )
-from surefoot.graph.task import Prohibition
+from surefoot.graph.task import Goal, Prohibition
 from surefoot.graph.values import Action, ArtifactRef, JsonObject, Outcome, StoredValue
+from surefoot.tools.agent_work import AgentWork
 from surefoot.tools.attempt import Attempts
 from surefoot.tools.bindings import ValueCache
 from surefoot.tools.call_requests import CallRequests, Surroundings, declared_paths
 from surefoot.tools.containers import Containers
 from surefoot.tools.effect_calls import EffectCalls
+from surefoot.tools.groups import GroupEnds
 from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
 from surefoot.tools.prohibitions import Prohibitions
 from surefoot.tools.slots import Slots
@@ -47,6 +51,10 @@ CLOSE_GRACE_S = 10.0
 CUT_AGAIN_S = 0.25
 
 Key = tuple[str, int, Action]
+
+AgentOf = Callable[[AgentWork], Callable[[WorkOrder, Stop], Awaitable[Outcome]]]
+"""Makes the work of agents from what the runner runs tools with; see `SubtaskWork`, but it is never
+torn: it stops by the sign."""
 
 
 @dataclass(slots=True)
@@ -75,9 +83,10 @@ class LocalRunner:
         prohibitions: the goal's; the typed ones are enforced at every call.
         clock: POSIX seconds.
         on_step: told (subtask, attempt, step state, tool, step number) around every step.
-        agent: the subtask graph, for `agent` work.
+        agent: makes what carries out `agent` work (the subtask graph) from our own parts.
         nest: a group's inner plan, for the action `nest`.
         reflect: a model's criticism, for the action `reflect`.
+        judge: decides `judge` checks.
 
     Raises:
         ReferenceMissing: a prohibition names an input that does not exist.
@@ -98,12 +107,14 @@ class LocalRunner:
         prohibitions: Sequence[Prohibition],
         clock: Clock,
         on_step: OnStep | None = None,
-        agent: SubtaskWork | None = None,
+        agent: "AgentOf | None" = None,
         nest: SubtaskWork | None = None,
         reflect: SubtaskWork | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self._slots, self._host, self._clock = Slots(slots), host, clock
-        self._agent, self._nest, self._reflect = agent, nest, reflect
+        self._nest, self._reflect = nest, reflect
+        self._place = (inputs, workspace)
         values = ValueCache(store)
         around = Surroundings(
             task_id=task_id,
@@ -120,6 +131,7 @@ class LocalRunner:
             task_dir=task_dir,
             copies=task_folder / "checked",
             readable=around.readable,
+            judge=judge,
         )
         self._requests = CallRequests(
             around,
@@ -128,13 +140,24 @@ class LocalRunner:
             values=values,
             prohibitions=Prohibitions(prohibitions, inputs=inputs, workspace=workspace),
         )
+        calls = EffectCalls(host=host, ledger=ledger, store=store, on_step=on_step)
         self._attempts = Attempts(
+            requests=self._requests, calls=calls, verifier=self._verifier, clock=clock
+        )
+        work = AgentWork(
+            host=host,
             requests=self._requests,
-            calls=EffectCalls(host=host, ledger=ledger, store=store, on_step=on_step),
-            verifier=self._verifier,
+            calls=calls,
+            attempts=self._attempts,
+            values=values,
+            store=store,
             clock=clock,
         )
+        self._agent = agent(work) if agent else None
         self._containers = Containers(
+            requests=self._requests, verifier=self._verifier, store=store, clock=clock
+        )
+        self.groups = GroupEnds(
             requests=self._requests, verifier=self._verifier, store=store, clock=clock
         )
         self._empty()
@@ -154,6 +177,16 @@ class LocalRunner:
         pool = copy.copy(self)
         pool._empty()
         return pool
+
+    def heed(self, goal: JsonObject) -> None:
+        """Enforce the typed prohibitions of a goal from here on, in place of those before.
+
+        Raises:
+            ReferenceMissing: a prohibition names an input that does not exist.
+        """
+        prohibitions = Goal(prohibitions=goal.get("prohibitions") or []).prohibitions
+        inputs, workspace = self._place
+        self._requests.prohibitions = Prohibitions(prohibitions, inputs=inputs, workspace=workspace)
 
     # --- orders in ---------------------------------------------------------------------------
 
@@ -222,6 +255,8 @@ class LocalRunner:
                 return await self._attempts.run(order, flight.stop)
             if order.work.kind == "group" and order.action != "reflect" and self._nest:
                 return await self._nest(order, flight.stop)  # it ends in good order by itself
+            if order.work.kind == "agent" and order.action != "reflect" and self._agent:
+                return await self._agent(order, flight.stop)  # it guards what may be torn
             return await self._run_injected(order, flight.stop)
         except Cut:
             return stopped(order, started, self._clock())
@@ -237,7 +272,7 @@ class LocalRunner:
 
     async def _run_injected(self, order: WorkOrder, stop: Stop) -> Outcome:
         ways = {"nest": self._nest, "reflect": self._reflect}
-        work = ways.get(order.action, self._agent)
+        work = ways.get(order.action)
         if work is None:
             why = f"{order.work.kind} work needs a model, and none is configured"
             failure = AttemptFailed("missing_model", why, retryable=False)
@@ -361,6 +396,8 @@ class LocalRunner:
         result: StoredValue | None = None,
         artifacts: Mapping[str, Sequence[ArtifactRef]] | None = None,
         inputs: JsonObject | None = None,
+        brief: Brief | None = None,
+        results: Mapping[str, StoredValue] | None = None,
     ) -> list[JsonObject]:
         """See `Runner.verify`."""
         known = artifacts or {}
@@ -370,6 +407,8 @@ class LocalRunner:
             artifacts=known.get,
             names=tuple(known),
             fresh=True,
+            brief=brief,
+            results=results or {},
         )
         return await self._verifier.evaluate(checks, evidence)
 

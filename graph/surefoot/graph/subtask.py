@@ -1,0 +1,157 @@
+"""The subtask graph, think <-> act, and the agent that the runner is given: one thread a go.
+
+    START -> think | act | END (by what the thread holds)     think -> act | think | END
+                                                              act -> act | think | END
+
+Every model reply and every call is a superstep of its own, saved before the next. A thread is
+always entered at START with its go's number, and goes on where it stands.
+"""
+
+from functools import partial
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+
+from surefoot.graph.agent_ports import OnStep
+from surefoot.graph.model_ports import ModelClient
+from surefoot.graph.plan import Votes
+from surefoot.graph.ports import WorkOrder
+from surefoot.graph.subtask_state import SubtaskInput, SubtaskState
+from surefoot.graph.values import Failure, Outcome
+from surefoot.graph.votes import tally
+from surefoot.nodes.act import act
+from surefoot.nodes.steps import MODEL, StepContext, next_step
+from surefoot.nodes.think import think
+from surefoot.tools.agent_calls import OrderCalls
+from surefoot.tools.agent_work import AgentWork, GoEnd
+from surefoot.tools.samples import Samples
+from surefoot.tools.stopping import Stop
+
+RECURSION_LIMIT = 2**31 - 1
+"""Supersteps per go: as good as none; a go ends by its own bounds."""
+
+ENDS_THE_VOTE = ("model_unavailable", "timeout")
+"""Failures of a sample that another sample would meet as well."""
+
+
+def build_subtask_graph() -> "StateGraph[SubtaskState, StepContext, SubtaskInput, SubtaskState]":
+    """The uncompiled graph; each run is given its `StepContext`."""
+    graph = StateGraph(SubtaskState, context_schema=StepContext, input_schema=SubtaskInput)
+    graph.add_node("think", think, destinations=("think", "act", END))  # pyright: ignore[reportUnknownMemberType]
+    graph.add_node("act", act, destinations=("think", "act", END))  # pyright: ignore[reportUnknownMemberType]
+    graph.add_conditional_edges(START, next_step, ["think", "act", END])
+    return graph
+
+
+def thread_of(order: WorkOrder, sample: int = 0) -> str:
+    """The thread of a go, or of one sample of it."""
+    thread = f"{order.task_id}/{order.subtask}/{order.go}"
+    return f"{thread}/{sample}" if sample else thread
+
+
+class SubtaskAgent:
+    """Carries out `agent` work: one go on its thread, or a vote among samples of it.
+
+    Args:
+        work: what surrounds the steps: what the attempt is about, and its acceptance.
+        models: of the task.
+        saver: for the threads of this task's agents; its own, not the task graph's, so that rows
+            which a node has queued never leave before that node's superstep is over.
+        on_step: told around every step.
+    """
+
+    def __init__(
+        self,
+        work: AgentWork,
+        *,
+        models: ModelClient,
+        saver: BaseCheckpointSaver[Any],
+        on_step: OnStep | None = None,
+    ) -> None:
+        self._work, self._models, self._on_step = work, models, on_step
+        self._samples = Samples(host=work.host, values=work.values, store=work.store)
+        graph: Any = build_subtask_graph()
+        self._graph = graph.compile(checkpointer=saver)
+
+    async def __call__(self, order: WorkOrder, stop: Stop) -> Outcome:
+        """One attempt, to its outcome.
+
+        Raises:
+            LeaseLost, DatabaseUnavailable: what happened is not known here.
+        """
+        return await self._work.run(order, stop, partial(self._steps, order, stop))
+
+    async def _steps(self, order: WorkOrder, stop: Stop, calls: OrderCalls) -> GoEnd:
+        deadline = self._work.clock() + order.timeout_s
+        go = partial(self._go, order, stop, calls, deadline)
+        votes = order.work.votes
+        return await go(0) if votes is None else await self._vote(order, votes, go)
+
+    async def _go(
+        self, order: WorkOrder, stop: Stop, calls: OrderCalls, deadline: float, sample: int
+    ) -> GoEnd:
+        """Take the steps of one thread from where it stands."""
+        context = StepContext(
+            order=order,
+            models=self._models,
+            calls=calls,
+            stop=stop,
+            guard=stop.guard,
+            clock=self._work.clock,
+            deadline=deadline,
+            on_step=self._on_step,
+            sample=sample,
+        )
+        config = {
+            "configurable": {"thread_id": thread_of(order, sample)},
+            "recursion_limit": RECURSION_LIMIT,
+        }
+        if order.recovering:
+            await self._show_resumed(config, context)
+        state: SubtaskState = await self._graph.ainvoke(
+            {"go": order.go}, config, context=context, durability="sync"
+        )
+        return GoEnd(
+            finished=state.get("finished"),
+            failure=state.get("failure"),
+            artifacts=state.get("artifacts") or {},
+            longest=state.get("longest", 0),
+        )
+
+    async def _show_resumed(self, config: Any, context: StepContext) -> None:
+        saved = await self._graph.aget_state(config)
+        context.tell("pending", MODEL, saved.values.get("step", 0) + 1)
+
+    async def _vote(self, order: WorkOrder, votes: Votes, go: Any) -> GoEnd:
+        """Take samples one after the other until one answer is ahead by enough.
+
+        A finished sample stays in its thread: after a restart it is counted again, not paid.
+        """
+        ballots: list[str] = []
+        ends: list[GoEnd] = []
+        for sample in range(1, votes.max_samples + 1):
+            end: GoEnd = await go(sample)
+            if end.failure is not None and end.failure["kind"] in ENDS_THE_VOTE:
+                return end
+            if end.finished is None and end.failure is None:
+                return end  # a pause
+            if await self._samples.red_flag(order, end) is None:
+                ballots.append(await self._samples.ballot(order, end))
+                ends.append(end)
+            left = votes.max_samples - sample
+            count = tally(ballots, ahead_by=votes.ahead_by, left=left)
+            if count.state == "won":
+                return ends[ballots.index(str(count.winner))]
+            if count.state == "no_majority":
+                return GoEnd(failure=_no_majority(votes, sample, ballots))
+        raise AssertionError("with no sample left a vote is won or lost")
+
+
+def _no_majority(votes: Votes, samples: int, ballots: list[str]) -> Failure:
+    message = (
+        f"no answer can get {votes.ahead_by} ahead within {votes.max_samples} samples: after "
+        f"{samples} there were {len(set(ballots))} different answers, and "
+        f"{samples - len(ballots)} samples were thrown away"
+    )
+    return Failure(kind="no_majority", message=message, retryable=True)

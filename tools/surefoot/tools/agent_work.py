@@ -1,0 +1,180 @@
+"""An attempt of an agent around its steps: what it is about, and whether its end is accepted.
+
+The steps (think, act) are given as a callable; this begins them and verifies what they finished
+with, exactly as for a tool's attempt.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from surefoot.graph.agent_ports import Finished
+from surefoot.graph.errors import BudgetExhausted, MissingModel, PermanentError, ReferenceMissing
+from surefoot.graph.ports import ArtifactStore, Clock, ToolHost, ToolSpec, WorkOrder
+from surefoot.graph.references import find_references
+from surefoot.graph.values import ArtifactRef, Failure, Json, JsonObject, Outcome
+from surefoot.tools.agent_calls import OrderCalls
+from surefoot.tools.agent_words import as_result_text, matter_of, put_in
+from surefoot.tools.attempt import Attempts
+from surefoot.tools.bindings import Scope, ValueCache, visible_artifacts
+from surefoot.tools.call_requests import CallRequests
+from surefoot.tools.effect_calls import EffectCalls
+from surefoot.tools.kept_values import KeptResult
+from surefoot.tools.outcomes import (
+    AttemptFailed,
+    PersonNeeded,
+    accepted,
+    not_accepted,
+    stopped,
+    undecided,
+)
+from surefoot.tools.stopping import Cut, Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoEnd:
+    """How the steps of a go ended: finished, failed, or (neither) eased off between two steps."""
+
+    finished: Finished | None = None
+    failure: Failure | None = None
+    artifacts: Mapping[str, ArtifactRef] = field(default_factory=dict[str, ArtifactRef])
+    longest: int = 0
+    """Tokens of the longest reply."""
+
+
+Steps = Callable[[OrderCalls], Awaitable[GoEnd]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentWork:
+    """Runs attempts of `agent` work for one task; the parts are the runner's own."""
+
+    host: ToolHost
+    requests: CallRequests
+    calls: EffectCalls
+    attempts: Attempts
+    values: ValueCache
+    store: ArtifactStore
+    clock: Clock
+
+    async def run(self, order: WorkOrder, stop: Stop, steps: Steps) -> Outcome:
+        """One attempt, to its outcome.
+
+        Raises:
+            LeaseLost, DatabaseUnavailable: what happened is not known here.
+        """
+        started = self.clock()
+        calls: OrderCalls | None = None
+        try:
+            calls = await self.begin(order, stop)
+            end = await _taken(steps, calls)
+            kept = _kept(end)
+            checks = await self.attempts.accept(order, calls.scope, kept, stop)
+            outcome = accepted(order, started, self.clock(), kept)
+            if checks:
+                outcome["checks"] = checks
+        except Cut:
+            outcome = stopped(order, started, self.clock())
+        except AttemptFailed as failure:
+            outcome = not_accepted(order, started, self.clock(), failure)
+        except PersonNeeded as needed:
+            outcome = undecided(order, started, self.clock(), needed)
+        outcome["calls"] = calls.made if calls else 0
+        if calls and calls.recovery is not None:
+            outcome["recovery"] = calls.recovery
+        return outcome
+
+    async def begin(self, order: WorkOrder, stop: Stop) -> OrderCalls:
+        """What the attempt is about, with its references looked up, and its tools.
+
+        Raises:
+            AttemptFailed: a reference or a tool is missing.
+            Cut: stopped meanwhile.
+        """
+        scope = self.requests.scope(order)
+        try:
+            writes = await stop.guard(self.requests.writes(order, scope))
+            instructions, data = await stop.guard(_instructions(order, scope))
+            data |= await stop.guard(self._results(order, data))
+            checks = await stop.guard(_checks(order, scope))
+        except ReferenceMissing as missing:
+            raise AttemptFailed("bad_reference", str(missing), retryable=False) from None
+        except PermanentError as damaged:
+            raise AttemptFailed("inconsistent_state", str(damaged), retryable=False) from None
+        matter = matter_of(
+            order,
+            instructions=instructions,
+            data=data,
+            checks=checks,
+            artifacts=sorted(visible_artifacts(order.bindings)),
+            writes=writes,
+        )
+        return OrderCalls(
+            order,
+            stop,
+            matter=matter,
+            scope=scope,
+            specs=self._specs(order),
+            writes=writes,
+            requests=self.requests,
+            calls=self.calls,
+            values=self.values,
+            store=self.store,
+        )
+
+    def _specs(self, order: WorkOrder) -> list[ToolSpec]:
+        names = order.work.tools or []
+        missing = [name for name in names if name not in self.host.specs]
+        if missing:
+            why = f"there is no tool {', '.join(missing)}"
+            raise AttemptFailed("unknown_tool", why, retryable=False)
+        return [self.host.specs[name] for name in dict.fromkeys(names)]
+
+    async def _results(self, order: WorkOrder, named: Mapping[str, str]) -> dict[str, str]:
+        """The results of what the subtask depends on, but for those its instructions name."""
+        heads = {name.partition(".")[0] for name in named}
+        found: dict[str, str] = {}
+        if order.item is not None and not heads & {"item"}:
+            items, index = order.item
+            found["item"] = as_result_text((await self.values.load(items))[index])
+        for head, binding in order.bindings.items():
+            if binding.result is not None and head not in heads:
+                value = await self.values.load(binding.result)
+                if value is not None:
+                    found[f"result of {head}"] = as_result_text(value)
+        return found
+
+
+async def _taken(steps: Steps, calls: OrderCalls) -> GoEnd:
+    try:
+        return await steps(calls)
+    except BudgetExhausted as spent:
+        raise AttemptFailed("budget_exhausted", str(spent), retryable=False) from None
+    except MissingModel as missing:
+        raise AttemptFailed("missing_model", str(missing), retryable=False) from None
+
+
+def _kept(end: GoEnd) -> KeptResult:
+    if end.failure is not None:
+        why = end.failure
+        raise AttemptFailed(why["kind"], why["message"], retryable=why["retryable"])
+    if end.finished is None:
+        raise Cut
+    return KeptResult(
+        stored=end.finished["result"],
+        artifacts=tuple(end.artifacts.values()),
+        marks=tuple(end.finished["marks"]),
+    )
+
+
+async def _instructions(order: WorkOrder, scope: Scope) -> tuple[str, dict[str, str]]:
+    instructions = order.work.instructions or ""
+    values: dict[str, Json] = {}
+    for reference in find_references(instructions):
+        values[reference.text] = await scope.resolve(f"${{{reference.text}}}")
+    return put_in(instructions, values)
+
+
+async def _checks(order: WorkOrder, scope: Scope) -> Sequence[JsonObject]:
+    plain = [check.model_dump(exclude_unset=True) for check in order.work.success]
+    resolved: list[JsonObject] = await scope.resolve(plain)
+    return resolved
