@@ -29,16 +29,18 @@ def prohibition_in_words(prohibition: JsonObject, inputs: JsonObject) -> str:
         inputs: the goal's, for `${inputs...}`; what cannot be looked up stays as written.
     """
     if "path" in prohibition:
-        path = _resolved(prohibition["path"], inputs)
+        path = resolved_text(prohibition["path"], inputs)
         if prohibition.get("deny") == "read":
             return f"Never read {path} or anything below it."
         return f"Never create, change or delete {path} or anything below it."
     if "tool" in prohibition:
-        return f"Never use the tool {_resolved(prohibition['tool'], inputs)}."
-    return f"Never contact a host like {_resolved(prohibition.get('host'), inputs)}."
+        return f"Never use the tool {resolved_text(prohibition['tool'], inputs)}."
+    return f"Never contact a host like {resolved_text(prohibition.get('host'), inputs)}."
 
 
-def _resolved(value: Json, inputs: JsonObject) -> str:
+def resolved_text(value: Json, inputs: JsonObject) -> str:
+    """A text with its `${inputs...}` looked up; as written where they cannot be."""
+
     def lookup(reference: Reference) -> Json:
         return dig({"inputs": inputs}, (reference.head, *reference.path))
 
