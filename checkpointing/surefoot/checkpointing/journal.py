@@ -30,6 +30,9 @@ TASK_COLUMNS = USAGE_COLUMNS | frozenset(
 TIME_COLUMNS = frozenset(
     "since started_at ended_at not_before asked_at closed_at progress_at".split()
 )
+MOVING_COLUMNS = USAGE_COLUMNS | {"progress", "progress_at", "total"}
+"""What a task's groups tell as well: whichever journal leaves last, the newest values stand."""
+
 NOTIFY_EVERY_S = 0.1
 
 
@@ -49,12 +52,14 @@ class TaskJournal:
         self._clock = clock
         self._queued = Outbox()
         self._leaving = asyncio.Lock()
-        self._writer: Writer | None = None
+        self.writer: Writer | None = None
         self._notified = 0.0
+        self.newest: JsonObject = {}
+        """Moving columns of the task's row as last told to any of its journals."""
 
     def bind(self, writer: Writer) -> None:
         """Name who writes at `flush`; `TaskSaver` does it for its own journal."""
-        self._writer = writer
+        self.writer = writer
 
     def event(
         self, type: str, *, subtask: str | None = None, attempt: int | None = None, **facts: Json
@@ -96,7 +101,9 @@ class TaskJournal:
     def task(self, **columns: Json) -> None:
         """Set these columns of the task's row; `usage` stands for its five columns."""
         usage = cast("Mapping[str, Json]", columns.pop("usage", None) or {})
-        self._queued.task.update(_known({**columns, **usage}, TASK_COLUMNS))
+        known = _known({**columns, **usage}, TASK_COLUMNS)
+        self._queued.task.update(known)
+        self.newest.update({name: known[name] for name in MOVING_COLUMNS & known.keys()})
 
     def pending(self) -> bool:
         """Whether anything is queued."""
@@ -109,6 +116,8 @@ class TaskJournal:
     def take(self) -> Outbox:
         """Hand over what is queued; the queue is empty afterwards."""
         taken, self._queued = self._queued, Outbox()
+        for name in taken.task.keys() & self.newest.keys():
+            taken.task[name] = self.newest[name]
         return taken
 
     def give_back(self, outbox: Outbox) -> None:
@@ -140,11 +149,11 @@ class TaskJournal:
             LeaseLost: the task is another worker's now.
             DatabaseUnavailable: the rows stay queued.
         """
-        if self._writer is None:
+        if self.writer is None:
             raise RuntimeError("bind the journal to a fence first")
         async with self.leaving() as outbox:
             if outbox:
-                await self._writer.write(outbox, notify=self.notify_due())
+                await self.writer.write(outbox, notify=self.notify_due())
 
     def notify_due(self) -> bool:
         """True at most every `NOTIFY_EVERY_S`: many notifying commits would queue in PostgreSQL."""

@@ -63,6 +63,8 @@ class TaskSaver(AsyncPostgresSaver):
         self.lease = lease
         self.journal = journal
         journal.bind(Fence(database, lease))
+        self.groups: dict[str, TaskJournal] = {}
+        """Journals of the groups that run, by thread: each leaves with its own checkpoints."""
         self._kept = KeptConnection(database)
         self._buffered: dict[Place, dict[str, list[Write]]] = {}
         self._direct: dict[tuple[str, str], str] = {}
@@ -79,10 +81,23 @@ class TaskSaver(AsyncPostgresSaver):
             await cursor.execute(queries("outbox")["thread_begun"], {"thread_id": thread_id})
             return await cursor.fetchone() is not None
 
-    def discard(self) -> None:
-        """Forget buffered writes and queued journal rows: the superstep will run again."""
-        self._buffered.clear()
-        self.journal.discard()
+    def discard(self, thread_id: str | None = None) -> None:
+        """Forget what a superstep had written and queued: it will run again.
+
+        Args:
+            thread_id: a group's; None = the task's own (and its agents').
+        """
+        for place in list(self._buffered):
+            if place[0] == thread_id or (thread_id is None and place[0] not in self.groups):
+                del self._buffered[place]
+        self.groups.get(thread_id or "", self.journal).discard()
+
+    def leave(self, thread_id: str) -> None:
+        """A group's thread is not written any more by this go: forget what belongs to it."""
+        self.discard(thread_id)
+        self.groups.pop(thread_id, None)
+        for key in [key for key in self._direct if key[0] == thread_id]:
+            del self._direct[key]
 
     async def aput_writes(
         self,
@@ -135,7 +150,7 @@ class TaskSaver(AsyncPostgresSaver):
         if blobs:
             parts.append("blobs")
             parameters |= blobs
-        async with self.journal.leaving() as outbox:
+        async with self.groups.get(thread, self.journal).leaving() as outbox:
             await self._save(tuple(parts), parameters, outbox)
         self._buffered.pop(place, None)
         self._direct[thread, ns] = parent

@@ -78,6 +78,8 @@ class Outcome(TypedDict):
     artifacts: NotRequired[list[ArtifactRef]]
     failure: NotRequired[Failure | None]
     question: NotRequired[Question | None]
+    more_questions: NotRequired[list[Question]]
+    """nest: further questions that are open inside the group."""
     marks: NotRequired[list[str]]
     """Visible notes on what was changed in the result (`NaN at $.x became null`)."""
     n: NotRequired[int]

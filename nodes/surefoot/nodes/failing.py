@@ -46,9 +46,22 @@ def cut(outcome: Outcome, old: Record, context: TaskContext) -> Record:
         record["state"] = "running"
         return record
     record["state"] = "pending"
+    if outcome["action"] == "nest":
+        record["cut"] = True
     if outcome["action"] == "attempt":
         record["cut"] = True
         context.journal.event("AttemptCut", subtask=outcome["subtask"], attempt=outcome["attempt"])
+    return record
+
+
+def ask_inside(outcome: Outcome, old: Record, found: Reflection) -> Record:
+    """Hold a group back for what is asked inside it; the group itself has told of the questions."""
+    asked = [outcome.get("question"), *outcome.get("more_questions", ())]
+    found.questions.extend(question for question in asked if question is not None)
+    record = Record(**old)
+    record["state"] = "pending"
+    record["question"] = found.questions[-len(asked)]["id"]
+    record["cut"] = True
     return record
 
 
@@ -76,7 +89,7 @@ def fail(
         kind="internal", message="no reason given", retryable=False
     )
     if outcome["action"] in ("attempt", "improve"):
-        context.usage["failures"] += 1
+        context.spend(failures=1)
     else:
         failure = Failure(kind=failure["kind"], message=failure["message"], retryable=False)
     if outcome["action"] == "improve":
@@ -280,9 +293,10 @@ def _give_up(record: Record, case: Case, *, wants_replan: bool, by: str) -> None
     ended = record.get("ended", 0)
     tries = f" after {ended} attempt{'s' if ended != 1 else ''}" if ended else ""
     no_replan = "" if wants_replan else case.no_replan
+    name = case.context.full(case.id)
     ending = TaskFailure(
         code=failure_code(failure),
-        message=f"subtask {case.id!r} failed{tries}: {failure['message']}{no_replan}",
+        message=f"subtask {name!r} failed{tries}: {failure['message']}{no_replan}",
         subtask=case.id,
     )
     if not wants_replan and found.ending is None:
@@ -295,11 +309,11 @@ def _give_up(record: Record, case: Case, *, wants_replan: bool, by: str) -> None
 
 def _ladder_question(id: str, failure: Failure, context: TaskContext) -> Question:
     return Question(
-        id=f"ask-{id.replace('/', '-')}-{int(context.clock() * 1000)}",
+        id=f"ask-{context.full(id).replace('/', '-')}-{int(context.clock() * 1000)}",
         subtask=id,
         kind="ask",
         text=(
-            f"Subtask {id!r} failed and its plan says to ask: {failure['message']}. Mend the "
-            f"cause, then `surefoot resume {context.task_id}` tries it once more in full."
+            f"Subtask {context.full(id)!r} failed and its plan says to ask: {failure['message']}. "
+            f"Mend the cause, then `surefoot resume {context.task_id}` tries it once more in full."
         ),
     )

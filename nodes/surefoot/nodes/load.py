@@ -60,7 +60,8 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
     return {
         "graph_version": GRAPH_VERSION,
         "spec_digest": digest(task),
-        **_pinned(task["goal"], context),
+        **pin(task["goal"]),
+        **({"tried": context.go} if context.outer is not None else {}),
         "planning": {"rounds": 0, "faults": []},
         "orders": [],
         "finished": [],
@@ -68,17 +69,6 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
         "ending": None,
         "status": "running",
     }
-
-
-def _pinned(goal: JsonObject, context: TaskContext) -> dict[str, Any]:
-    """The goal and its head; inside a group the head is the task's."""
-    pinned: dict[str, Any] = {**pin(goal)}
-    if context.outer is None:
-        return pinned
-    pinned["tried"] = context.go
-    if context.above is not None:
-        pinned["head"] = {"text": context.above.head, "sha256": context.above.head_digest}
-    return pinned
 
 
 async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:

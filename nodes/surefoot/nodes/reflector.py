@@ -20,7 +20,7 @@ from surefoot.nodes.context import (
     note,
     views,
 )
-from surefoot.nodes.failing import Reflection, ask, cut, fail, reflected
+from surefoot.nodes.failing import Reflection, ask, ask_inside, cut, fail, reflected
 
 Node = Literal["dispatcher"]
 
@@ -34,7 +34,7 @@ async def reflect(state: TaskState, context: TaskContext) -> Command[Node]:
     for outcome in outcomes:
         await _reflect_on(outcome, state, context, seen, found)
     journal_task(context, seen)
-    return Command(update=_update(state, found), goto="dispatcher")
+    return Command(update=_update(state, context, found), goto="dispatcher")
 
 
 async def _reflect_on(
@@ -44,7 +44,9 @@ async def _reflect_on(
     old = found.records.get(id) or (state.get("records") or {}).get(id) or Record()
     _count(outcome, context)
     question = outcome.get("question")
-    if question:
+    if "more_questions" in outcome:
+        record = ask_inside(outcome, old, found)
+    elif question:
         record = ask(question, old, context, found)
     elif outcome.get("cut"):
         record = cut(outcome, old, context)
@@ -63,7 +65,7 @@ def _count(outcome: Outcome, context: TaskContext) -> None:
     """Turn the reservation into what was used, and say how a cut attempt was recovered."""
     if outcome["action"] in ("attempt", "improve"):
         context.reserved = max(0, context.reserved - 1)
-        context.usage["steps"] += outcome.get("calls", 1)
+        context.spend(steps=outcome.get("calls", 1))
     recovery = outcome.get("recovery")
     if recovery:
         context.journal.event(
@@ -75,8 +77,10 @@ def _count(outcome: Outcome, context: TaskContext) -> None:
         )
 
 
-def _update(state: TaskState, found: Reflection) -> dict[str, Any]:
+def _update(state: TaskState, context: TaskContext, found: Reflection) -> dict[str, Any]:
     update: dict[str, Any] = {"finished": [], "records": found.records}
+    if context.outer is not None:
+        update["spent"] = dict(context.usage)
     if found.decisions:
         first = len(state.get("decisions") or {})
         update["decisions"] = {str(first + n): d for n, d in enumerate(found.decisions)}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from surefoot.graph.checks import Check
 from surefoot.graph.model_ports import Brief
 from surefoot.graph.ports import Binding, Runner, WorkOrder
-from surefoot.graph.values import ArtifactRef, JsonObject, Outcome, StoredValue
+from surefoot.graph.values import ArtifactRef, JsonObject, Outcome, Question, StoredValue
 
 
 class ScopedRunner:
@@ -99,9 +99,15 @@ class ScopedRunner:
         inward = Outcome(**outcome)
         inward["subtask"] = self._local(outcome["subtask"])
         question = outcome.get("question")
-        if question and question["subtask"]:
-            inward["question"] = {**question, "subtask": self._local(question["subtask"])}
+        if question:
+            inward["question"] = self._about(question)
+        if "more_questions" in outcome:
+            inward["more_questions"] = [self._about(one) for one in outcome["more_questions"]]
         return inward
+
+    def _about(self, question: Question) -> Question:
+        about = question["subtask"]
+        return {**question, "subtask": self._local(about) if about else about}
 
     def _outward(self, outcome: Outcome) -> Outcome:
         outward = Outcome(**outcome)

@@ -1,0 +1,380 @@
+"""Groups: the plan of a group, run as a task graph of its own on its own thread.
+
+The thread is `TASK/GROUP` with the group's full id; going on keeps it, so that nothing that was
+done inside is done again. What runs inside shares the task's slots, ledger, lease and limits.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from surefoot.graph.assembly import assemble
+from surefoot.graph.errors import DatabaseUnavailable
+from surefoot.graph.ports import Command, Control, Journal, StopSign, WorkOrder
+from surefoot.graph.references import find_references
+from surefoot.graph.state import TaskState
+from surefoot.graph.task import Limits
+from surefoot.graph.values import JsonObject, Outcome, Question, Record, TaskFailure, Usage
+from surefoot.nodes.context import TaskContext
+from surefoot.nodes.orders import binding
+from surefoot.tools.groups import GroupDone
+from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
+from surefoot.tools.runner import LocalRunner
+from surefoot.tools.scoped_runner import ScopedRunner
+from surefoot.tools.stopping import Stop
+
+BUDGET_CODES = ("budget_exhausted", "deadline", "too_many_failures")
+
+
+class GroupThreads(Protocol):
+    """Where the threads of groups are kept, and the rows that leave with them."""
+
+    rides_on_saver: bool
+    """Whether the saver writes a group's journal with each checkpoint."""
+
+    @property
+    def saver(self) -> BaseCheckpointSaver[Any]:
+        """Keeps the checkpoints."""
+        ...
+
+    def begin(
+        self, thread: str, group: str, on_plan: Callable[[JsonObject], None] | None
+    ) -> Journal:
+        """The journal of a group that runs now (see `GroupJournal`)."""
+        ...
+
+    async def has_begun(self, thread: str) -> bool:
+        """Whether the thread has a checkpoint."""
+        ...
+
+    async def recover(self, thread: str) -> None:
+        """The connection was lost: forget what was queued; return when it is back."""
+        ...
+
+    def leave(self, thread: str) -> None:
+        """The group does not run any more."""
+        ...
+
+
+class GroupControl:
+    """The control of a group (`ports.Control`): its own stop sign and all that stops around it."""
+
+    def __init__(self, sign: StopSign, outer: Control) -> None:
+        self._sign = sign
+        self._outer = outer
+
+    def stopping(self) -> Literal["pause", "cancel", "now"] | None:
+        """See `Control.stopping`; a group is never cancelled by itself: its task is."""
+        around = self._outer.stopping()
+        if self._sign.requested or around in ("cancel", "now"):
+            return "now"
+        return "pause" if self._sign.easing else around
+
+    def lost(self) -> bool:
+        """See `Control.lost`."""
+        return self._outer.lost()
+
+    def asked(self) -> Sequence[Command]:
+        """None: commands go to the task's own plan."""
+        return ()
+
+    def settle(self, command: int, outcome: JsonObject) -> None:
+        """Nothing comes here that could be settled."""
+        del command, outcome
+
+
+@dataclass(eq=False, kw_only=True)
+class _Group:
+    """A group that runs now."""
+
+    order: WorkOrder
+    stop: Stop
+    thread: str
+    context: TaskContext
+    runner: LocalRunner
+    task: JsonObject
+    started: float
+    state: TaskState = field(default_factory=lambda: TaskState())
+
+
+class Groups:
+    """Runs the groups of one task; its `run` is what the runner is injected with (`nest`).
+
+    Args:
+        threads: where their threads are kept.
+        task: the task file, without its plan.
+        task_dir: its folder.
+    """
+
+    def __init__(self, threads: GroupThreads, *, task: JsonObject, task_dir: str) -> None:
+        self._threads = threads
+        self._task = task
+        self._task_dir = task_dir
+        self._depth = Limits.model_validate(task.get("limits") or {}).depth
+        self._running: dict[str, _Group] = {}
+        self._graph: Any = None
+        self._root: tuple[TaskContext, LocalRunner] | None = None
+        self.rides_on_saver = threads.rides_on_saver
+
+    def serve(self, context: TaskContext, runner: LocalRunner) -> None:
+        """Name the task whose groups these are; its runner has our `run`."""
+        self._root = context, runner
+
+    # --- who runs (`assembly.Contexts`) --------------------------------------------------------
+
+    async def of(self, state: TaskState, thread_id: str) -> TaskContext:
+        """The context of a group's thread; its state is what the node that asks begins with."""
+        group = self._running[thread_id]
+        group.state = state
+        return group.context
+
+    async def leave(self, context: TaskContext) -> None:
+        """Nothing: `run` closes what it opened."""
+
+    def journal_of(self, subtask: str) -> tuple[Journal | None, str]:
+        """The journal that tells of a full id, and the id as that journal knows it.
+
+        None where it is the task's own.
+        """
+        group, slash, local = subtask.rpartition("/")
+        while slash:
+            found = self._running.get(self._thread(group))
+            if found is not None:
+                return found.context.journal, subtask[len(group) + 1 :]
+            group, slash, local = group.rpartition("/")
+        del local
+        return None, subtask
+
+    def _thread(self, group: str) -> str:
+        context, _ = self._served()
+        return f"{context.task_id}/{group}"
+
+    def _served(self) -> tuple[TaskContext, LocalRunner]:
+        if self._root is None:
+            raise AssertionError("serve a task first")
+        return self._root
+
+    # --- running -------------------------------------------------------------------------------
+
+    async def run(self, order: WorkOrder, stop: StopSign) -> Outcome:
+        """Begin a group's plan or go on with it, until it ends, pauses or asks.
+
+        Raises:
+            LeaseLost, DatabaseUnavailable: nothing is known of what came of it.
+        """
+        sign = cast("Stop", stop)
+        try:
+            group = await self._open(order, sign)
+        except AttemptFailed as failure:
+            now = self._served()[0].clock()
+            return _uncounted(not_accepted(order, now, now, failure))
+        try:
+            await self._drive(group)
+            return _uncounted(await self._outcome(group))
+        finally:
+            await self._close(group)
+
+    async def _open(self, order: WorkOrder, stop: Stop) -> _Group:
+        outer, around = self._around(order)
+        if sum(1 for _ in outer.around()) >= self._depth:
+            why = f"groups are nested deeper than limits.depth ({self._depth}) allows"
+            raise AttemptFailed("over_budget", why, retryable=False)
+        inputs = await around.groups.inputs(order)
+        runner = around.inner()
+        context = self._context(order, stop, outer, runner, inputs)
+        group = _Group(
+            order=order,
+            stop=stop,
+            thread=self._thread(order.subtask),
+            context=context,
+            runner=runner,
+            task=self._task_of(order, inputs),
+            started=context.clock(),
+        )
+        made = order.work.plan is None
+        context.journal = self._threads.begin(
+            group.thread, order.subtask, self._plan_taker(order.subtask) if made else None
+        )
+        stop.on_change = runner.wake
+        self._running[group.thread] = group
+        outer.inside.add(context)
+        return group
+
+    def _around(self, order: WorkOrder) -> tuple[TaskContext, LocalRunner]:
+        """The plan that a group stands in, and what runs it."""
+        if not order.scope:
+            return self._served()
+        group = self._running[self._thread(order.scope.removesuffix("/"))]
+        return group.context, group.runner
+
+    def _context(
+        self,
+        order: WorkOrder,
+        stop: Stop,
+        outer: TaskContext,
+        runner: LocalRunner,
+        inputs: JsonObject,
+    ) -> TaskContext:
+        prefix = f"{order.subtask}/"
+        return TaskContext(
+            task_id=outer.task_id,
+            runner=ScopedRunner(runner, prefix=prefix, inputs=inputs),
+            journal=outer.journal,
+            control=GroupControl(stop, outer.control),
+            store=outer.store,
+            specs=outer.specs,
+            slots=outer.slots,
+            usage=Usage(steps=0, tokens=0, cost_usd=0.0, seconds=0.0, failures=0),
+            models=outer.models,
+            clock=outer.clock,
+            draw=outer.draw,
+            held_since=outer.clock(),
+            validated=order.work.plan is not None,
+            durations=outer.durations,
+            history=outer.history,
+            model_names=outer.model_names,
+            outer=outer,
+            prefix=prefix,
+            inputs=inputs,
+            above=order.brief,
+            go=order.go,
+        )
+
+    def _task_of(self, order: WorkOrder, inputs: JsonObject) -> JsonObject:
+        """The group as a task file of its own: what its thread begins with."""
+        work = order.work
+        named = order.unit.description or order.unit.name or order.local
+        goal: JsonObject = dict(work.goal) if work.goal else {"objective": named}
+        left = self._depth - order.subtask.count("/") - 1
+        task: JsonObject = {
+            **self._task,
+            "name": order.subtask,
+            "goal": {**goal, "inputs": {**(goal.get("inputs") or {}), **inputs}},
+            "budget": work.budget or {},
+            "limits": {**(self._task.get("limits") or {}), "depth": max(1, left)},
+        }
+        task.pop("plan", None)
+        if work.plan is not None:
+            task["plan"] = work.plan.model_dump(exclude_unset=True)
+        return task
+
+    def _plan_taker(self, group: str) -> Callable[[JsonObject], None]:
+        """Lets the task's progress know the leaves of a plan that a model made."""
+
+        def take(plan: JsonObject) -> None:
+            root, _ = self._served()
+            root.inner.plans[group] = plan
+            if root.meter is not None:
+                root.meter.nest(group, plan)
+
+        return take
+
+    async def _drive(self, group: _Group) -> None:
+        """Run the graph to the end of this go; across lost connections within the process."""
+        if self._graph is None:
+            self._graph = assemble(self).compile(checkpointer=self._threads.saver)
+        config: Any = {"configurable": {"thread_id": group.thread}}
+        lost = False
+        while True:
+            try:
+                begun = await self._threads.has_begun(group.thread)
+                given: Any = {"go": group.order.go}
+                if not begun:
+                    given = {"task": group.task, "task_dir": self._task_dir}
+                elif lost:
+                    given = None
+                async for _ in self._graph.astream(
+                    given, config, stream_mode="custom", durability="sync"
+                ):
+                    pass
+                await group.context.journal.flush()
+                return
+            except DatabaseUnavailable:
+                lost = True
+                group.context.forget()
+                await self._threads.recover(group.thread)
+
+    async def _close(self, group: _Group) -> None:
+        if group.context.outer is not None:
+            group.context.outer.inside.discard(group.context)
+        group.stop.on_change = _nobody
+        await group.runner.close()
+        self._running.pop(group.thread, None)
+        self._threads.leave(group.thread)
+
+    # --- how it ended --------------------------------------------------------------------------
+
+    async def _outcome(self, group: _Group) -> Outcome:
+        order, now = group.order, group.context.clock()
+        status, failure = group.context.ended or (group.state.get("status"), None)
+        if status == "completed":
+            return await self._completed(group)
+        questions = group.state.get("questions") or []
+        if status == "waiting" and questions:
+            return _asked(order, group.started, now, questions)
+        if status == "failed":
+            return not_accepted(order, group.started, now, _failed(failure))
+        return stopped(order, group.started, now)
+
+    async def _completed(self, group: _Group) -> Outcome:
+        _, around = self._around(group.order)
+        done = GroupDone(inputs=group.context.inputs or {}, bindings=_inside(group))
+        return await around.groups.end(group.order, done, group.stop, started=group.started)
+
+
+def _nobody() -> None:
+    """Nobody listens any more."""
+
+
+def _inside(group: _Group) -> dict[str, Any]:
+    """What outputs and checks may see of the inner plan: what they name, what made artifacts."""
+    records = group.state.get("records") or {}
+    work = group.order.work
+    checks = [check.model_dump(exclude_unset=True) for check in work.success]
+    named = {reference.head for reference in find_references([work.outputs, checks])}
+    plan: JsonObject = group.state.get("plan") or {"subtasks": []}
+    return {
+        id: binding(id, records, children=True, prefix=group.context.prefix)
+        for id in (subtask["id"] for subtask in plan["subtasks"])
+        if id in named or _made_something(id, records)
+    }
+
+
+def _made_something(id: str, records: Mapping[str, Record]) -> bool:
+    record = records.get(id) or Record()
+    return bool(record.get("artifacts") or record.get("n"))
+
+
+def _failed(ending: TaskFailure | None) -> AttemptFailed:
+    """A group's own end without success, as the failure of the subtask that it is."""
+    if ending is None:
+        return AttemptFailed("stuck", "its plan failed without a reason", retryable=False)
+    kind = "budget_exhausted" if ending["code"] in BUDGET_CODES else ending["code"]
+    return AttemptFailed(kind, ending["message"], retryable=False)
+
+
+def _asked(order: WorkOrder, started: float, now: float, questions: list[Question]) -> Outcome:
+    """What is asked inside holds the group back; the ids are those that people see."""
+    outcome = not_accepted(order, started, now, AttemptFailed("waiting", "a person is asked"))
+    del outcome["failure"]
+    told = [_told(question, order) for question in questions]
+    outcome["question"] = told[0]
+    outcome["more_questions"] = told[1:]
+    return outcome
+
+
+def _told(question: Question, order: WorkOrder) -> Question:
+    inner = question["subtask"]
+    about = f"{order.subtask}/{inner}" if inner else order.subtask
+    return {**question, "subtask": about}
+
+
+def _uncounted(outcome: Outcome) -> Outcome:
+    """A group makes no call itself: what was made inside is counted there."""
+    outcome["calls"] = 0
+    return outcome
+
+
+__all__ = ["BUDGET_CODES", "GroupControl", "GroupThreads", "Groups"]
