@@ -170,8 +170,11 @@ class Holder:
         journal = TaskJournal(task_id)
         saver = TaskSaver(self.database, lease, journal)
         stack.push_async_callback(saver.close)
+        # Agents save beside the nodes: what a node has queued leaves with its own superstep only.
+        steps = TaskSaver(self.database, lease, TaskJournal(task_id))
+        stack.push_async_callback(steps.close)
         opened = await open_task(
-            stored, self.shared, journal=journal, control=control, objects=objects
+            stored, self.shared, journal=journal, control=control, steps=steps, objects=objects
         )
         stack.push_async_callback(opened.close)
         await self.leases.set_children(lease, opened.host.child_pids())

@@ -8,10 +8,12 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.journal import TaskJournal
@@ -19,8 +21,10 @@ from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.control import TaskControl
 from surefoot.graph.errors import UsageError
 from surefoot.graph.manifest import declared_inputs, manifest
+from surefoot.graph.model_ports import ModelClient, NoModels
 from surefoot.graph.ports import ArtifactStore, Ledger
 from surefoot.graph.settings import Settings
+from surefoot.graph.subtask import SubtaskAgent
 from surefoot.graph.task import Goal
 from surefoot.graph.values import Json, JsonObject, Usage
 from surefoot.nodes.context import TaskContext
@@ -151,9 +155,13 @@ async def open_task(
     *,
     journal: TaskJournal,
     control: TaskControl,
+    steps: BaseCheckpointSaver[Any],
     objects: Sequence[BaseTool] = (),
 ) -> OpenTask:
-    """Compose a task's context: tool host, runner, digests of what it depends on."""
+    """Compose a task's context: tool host, runner, digests of what it depends on.
+
+    `steps`: the saver of its agents' threads.
+    """
 
     def on_log(subtask: str, attempt: int, text: str) -> None:
         journal.event("Log", subtask=subtask, attempt=attempt, text=text)
@@ -161,7 +169,8 @@ async def open_task(
     host = await start_host(stored, shared, objects, on_log)
     try:
         found = await asyncio.to_thread(manifest, stored.inputs, host.specs)
-        runner = _runner(stored, shared, host, journal)
+        models: ModelClient = NoModels()
+        runner = _runner(stored, shared, host, journal, models, steps)
     except BaseException:
         with contextlib.suppress(Exception):
             await host.close()
@@ -175,6 +184,7 @@ async def open_task(
         store=shared.store,
         specs=host.specs,
         slots=stored.concurrency,
+        models=models,
         usage=stored.usage,
         raised=stored.spec.get("raised") or {},
         manifest=found,
@@ -187,9 +197,15 @@ async def open_task(
 
 
 def _runner(
-    stored: Stored, shared: Shared, host: ChildToolHost, journal: TaskJournal
+    stored: Stored,
+    shared: Shared,
+    host: ChildToolHost,
+    journal: TaskJournal,
+    models: ModelClient,
+    steps: BaseCheckpointSaver[Any],
 ) -> LocalRunner:
     goal = Goal.model_validate(stored.task["goal"])
+    on_step = _step_writer(journal)
     return LocalRunner(
         task_id=stored.id,
         slots=stored.concurrency,
@@ -202,7 +218,8 @@ def _runner(
         inputs=stored.inputs,
         prohibitions=goal.prohibitions,
         clock=time.time,
-        on_step=_step_writer(journal),
+        on_step=on_step,
+        agent=partial(SubtaskAgent, models=models, saver=steps, on_step=on_step),
     )
 
 

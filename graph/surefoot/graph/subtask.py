@@ -86,10 +86,16 @@ class SubtaskAgent:
         deadline = self._work.clock() + order.timeout_s
         go = partial(self._go, order, stop, calls, deadline)
         votes = order.work.votes
-        return await go(0) if votes is None else await self._vote(order, votes, go)
+        return await go(0, 0) if votes is None else await self._vote(order, votes, go)
 
     async def _go(
-        self, order: WorkOrder, stop: Stop, calls: OrderCalls, deadline: float, sample: int
+        self,
+        order: WorkOrder,
+        stop: Stop,
+        calls: OrderCalls,
+        deadline: float,
+        sample: int,
+        before: int,
     ) -> GoEnd:
         """Take the steps of one thread from where it stands."""
         context = StepContext(
@@ -102,6 +108,7 @@ class SubtaskAgent:
             deadline=deadline,
             on_step=self._on_step,
             sample=sample,
+            before=before,
         )
         config = {
             "configurable": {"thread_id": thread_of(order, sample)},
@@ -117,6 +124,7 @@ class SubtaskAgent:
             failure=state.get("failure"),
             artifacts=state.get("artifacts") or {},
             longest=state.get("longest", 0),
+            steps=state.get("step", 0),
         )
 
     async def _show_resumed(self, config: Any, context: StepContext) -> None:
@@ -130,8 +138,10 @@ class SubtaskAgent:
         """
         ballots: list[str] = []
         ends: list[GoEnd] = []
+        before = 0
         for sample in range(1, votes.max_samples + 1):
-            end: GoEnd = await go(sample)
+            end: GoEnd = await go(sample, before)
+            before += end.steps
             if end.failure is not None and end.failure["kind"] in ENDS_THE_VOTE:
                 return end
             if end.finished is None and end.failure is None:

@@ -29,15 +29,17 @@ async def act(state: SubtaskState, runtime: Runtime[StepContext]) -> Command[Way
         return Command(update={"failure": late}, goto="__end__")
     wanted = (state.get("wanted") or [])[state.get("done", 0)]
     use = ToolUse(id=wanted["id"], name=wanted["name"], args=wanted["args"], fault=wanted["fault"])
-    answer = await context.calls.make(use, _earlier(state), seconds_left=context.seconds_left())
+    answer = await context.calls.make(
+        use, _earlier(state, context), seconds_left=context.seconds_left()
+    )
     update = _kept(state, wanted, answer)
     seen: Any = {**state, **update}
     return Command(update=update, goto=eased(next_step(seen), context))
 
 
-def _earlier(state: SubtaskState) -> Earlier:
+def _earlier(state: SubtaskState, context: StepContext) -> Earlier:
     return Earlier(
-        step=state.get("step", 0) + 1,
+        step=context.before + state.get("step", 0) + 1,
         made=state.get("made") or (),
         artifacts=state.get("artifacts") or {},
         long=state.get("long") or {},

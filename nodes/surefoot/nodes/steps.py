@@ -33,6 +33,7 @@ class StepContext:
         guard: awaits what may be torn by a stop.
         deadline: POSIX seconds, when the attempt's time is used up.
         sample: which independent sample this is (votes), else 0.
+        before: steps that the samples before this one took; shown steps go on counting.
     """
 
     order: WorkOrder
@@ -44,6 +45,7 @@ class StepContext:
     deadline: float
     on_step: OnStep | None = None
     sample: int = 0
+    before: int = 0
 
     def seconds_left(self) -> float:
         """Seconds of the attempt's time that are left, never negative."""
@@ -52,7 +54,8 @@ class StepContext:
     def tell(self, state: str, tool: str, step: int) -> None:
         """Show a step's state to readers."""
         if self.on_step is not None:
-            self.on_step(self.order.subtask, self.order.attempt, state, tool, step)
+            shown = self.before + step
+            self.on_step(self.order.subtask, self.order.attempt, state, tool, shown)
 
 
 def next_step(state: SubtaskState) -> Way:

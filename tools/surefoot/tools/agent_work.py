@@ -39,6 +39,7 @@ class GoEnd:
     artifacts: Mapping[str, ArtifactRef] = field(default_factory=dict[str, ArtifactRef])
     longest: int = 0
     """Tokens of the longest reply."""
+    steps: int = 0
 
 
 Steps = Callable[[OrderCalls], Awaitable[GoEnd]]
