@@ -89,7 +89,7 @@ class Round(TypedDict):
     model: NotRequired[str]
 
 
-class Replan(TypedDict, total=False):
+class Replan(TypedDict):
     """A wish for a new remainder, from the moment it is uttered until its plan is accepted."""
 
     by: str
@@ -101,17 +101,17 @@ class Replan(TypedDict, total=False):
     """Fingerprint of what stands in the way (`fingerprints.blocker`)."""
     ending: TaskFailure | None
     """How the task ends where no new plan comes of it; None = it goes on with the old one."""
-    require: str
-    """A person's further requirement: an amendment of the goal."""
-    plan: JsonObject
-    """The new remainder, where a person gave it."""
-    command: int
-    """The command that asked for it, to be told what came of it."""
     rounds: int
     candidate: JsonObject | None
     """The newest plan that was made, not validated yet."""
     faults: list[JsonObject]
-    answer: str
+    require: NotRequired[str]
+    """A person's further requirement: an amendment of the goal."""
+    plan: NotRequired[JsonObject]
+    """The new remainder, where a person gave it."""
+    command: NotRequired[int]
+    """The command that asked for it, to be told what came of it."""
+    answer: NotRequired[str]
     """The model's last answer, shown to it with the faults."""
 
 
@@ -124,6 +124,8 @@ class Replans(TypedDict, total=False):
     """Fingerprints that a replan was made about: a second one is a stall."""
     commands: list[int]
     """Commands that were settled."""
+    refused: JsonObject
+    """The newest wish of a person that came to nothing: `{command, faults}`."""
 
 
 class TaskInput(TypedDict, total=False):

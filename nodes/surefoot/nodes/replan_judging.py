@@ -1,0 +1,180 @@
+"""Judging a candidate for the new remainder: adopted as a new version, sent back, or given up.
+
+Nothing of a candidate counts before it is accepted; what is finished keeps its ids and records.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from surefoot.graph.replanning import about_kept, dropped, starts_afresh
+from surefoot.graph.state import Replan, Replans, TaskState
+from surefoot.graph.validation import LocalWorld, validate_task
+from surefoot.graph.values import Decision, JsonObject, Record, TaskFailure
+from surefoot.nodes.context import TaskContext, journal_record, journal_task, limits_of, views
+from surefoot.nodes.planning import draft_report, summary
+from surefoot.nodes.replanning import ended, request_of, required_goal, stands_for
+from surefoot.nodes.wishes import is_made_by_model, limits_on_replans
+
+
+async def check_replan(state: TaskState, context: TaskContext) -> dict[str, Any]:
+    """Judge the candidate: adopt it, send its faults back, or give up."""
+    request = request_of(state)
+    candidate = request.get("candidate")
+    faults = list(request.get("faults") or ())
+    if candidate is None and not (faults and request.get("rounds")):
+        return {"replan": request}
+    if candidate is not None:
+        faults += await _found(candidate, request, state, context)
+        if not faults:
+            return _adopt(candidate, request, state, context)
+    context.journal.event("ReplanRejected", faults=faults, reason=summary(faults), by=request["by"])
+    out_of_rounds = request.get("rounds", 0) >= limits_on_replans(state, context).plan_rounds
+    if request.get("plan") is not None or out_of_rounds:
+        return _given_up(request, faults, state, context)
+    return {"replan": {**request, "candidate": None, "faults": faults}}
+
+
+async def _found(
+    candidate: JsonObject, request: Replan, state: TaskState, context: TaskContext
+) -> list[JsonObject]:
+    """What the validator has against the whole new plan, save what is about the finished alone."""
+    given = {k: v for k, v in (state.get("goal") or {}).items() if k != "amendments"}
+    meant: Any = {**state, "goal": given}
+    if request.get("plan") is None and is_made_by_model(state):
+        report = await draft_report(candidate, meant, context)
+    else:
+        folder = state.get("task_dir")
+        report = validate_task(
+            {**(state.get("task") or {}), "goal": given, "plan": candidate},
+            tools=context.specs,
+            world=LocalWorld(task_dir=Path(folder) if folder else None),
+            models=context.model_names,
+        )
+    stands = stands_for(request, state)
+    found = [fault.as_dict() for fault in report.faults]
+    return [fault for fault in found if not about_kept(fault, stands)]
+
+
+def _adopt(
+    candidate: JsonObject, request: Replan, state: TaskState, context: TaskContext
+) -> dict[str, Any]:
+    """Make the candidate the plan: a new version, with the records of what stands."""
+    old = state.get("plan") or {"subtasks": []}
+    version = old.get("version", 1) + 1
+    plan = {**candidate, "version": version}
+    gone, reason = dropped(old, plan), request["reason"]
+    update: dict[str, Any] = {
+        "plan": plan,
+        "records": _records(plan, gone, state),
+        "questions": [q for q in state.get("questions") or () if q["subtask"] not in gone],
+        "replan": None,
+        "replans": _used(request, state),
+        "ending": None,
+        "decisions": _decisions(request, version, state, context),
+    }
+    update |= required_goal(request, state)
+    context.journal.plan(version, plan, f"{request['by']}: {reason}")
+    context.journal.event(
+        "PlanReplaced",
+        version=version,
+        by=request["by"],
+        reason=reason,
+        removed=gone,
+        strategy="replan",
+        command=request.get("command"),
+    )
+    _announce({**state, **update}, update["records"], state, context)
+    return update
+
+
+def _announce(
+    after: Any, changed: dict[str, Record], before: TaskState, context: TaskContext
+) -> None:
+    """Tell readers of the new version; the derived views are built anew from it."""
+    context.forget()
+    now: Any = {**after, "records": {**(before.get("records") or {}), **changed}}
+    seen = views(now, context)
+    for id, record in changed.items():
+        if id in seen.index.raw:
+            journal_record(context, seen, id, record)
+    passed = sum(1 for m in (before.get("milestones") or {}).values() if m["passed"])
+    journal_task(
+        context,
+        seen,
+        plan_version=seen.index.version,
+        limits=dict(limits_of(after, context, seen)),
+        milestones={
+            "total": len(seen.index.milestones),
+            "passed": passed,
+            "failed": context.milestones_failed,
+            "rollbacks": 0,
+        },
+    )
+
+
+def _records(plan: JsonObject, gone: Sequence[str], state: TaskState) -> dict[str, Record]:
+    """Records that the new version changes: failed ones taken up again, containers given up."""
+    records = state.get("records") or {}
+    changed: dict[str, Record] = {}
+    for id in (subtask["id"] for subtask in plan["subtasks"]):
+        record = records.get(id)
+        if record is not None and record.get("state") == "failed":
+            changed[id] = starts_afresh(record)
+    for id in gone:
+        record = records.get(id)
+        if record is not None and record.get("state") == "running":
+            changed[id] = {**record, "state": "failed"}
+    return changed
+
+
+def _used(request: Replan, state: TaskState) -> Replans:
+    before = state.get("replans") or Replans()
+    counts = 0 if request["by"] == "person" else 1
+    blocker, command = request.get("blocker"), request.get("command")
+    return Replans(
+        used=before.get("used", 0) + counts,
+        blockers=[*before.get("blockers", ()), *([blocker] if blocker and counts else ())],
+        commands=[*before.get("commands", ()), *([command] if command else ())],
+    )
+
+
+def _decisions(
+    request: Replan, version: int, state: TaskState, context: TaskContext
+) -> dict[str, Decision]:
+    first, now = len(state.get("decisions") or {}), context.clock()
+    reason = f"plan version {version} ({request['by']}): {request['reason']}"
+    made = [Decision(at=now, kind="replan", subtask=request.get("subtask"), reason=reason)]
+    required = request.get("require")
+    if required:
+        made.append(Decision(at=now, kind="amendment", subtask=None, reason=required))
+    return {str(first + n): decision for n, decision in enumerate(made)}
+
+
+# --- giving up -------------------------------------------------------------------------------
+
+
+def _given_up(
+    request: Replan, faults: Sequence[JsonObject], state: TaskState, context: TaskContext
+) -> dict[str, Any]:
+    """No candidate was accepted: a person's wish is refused, else the task ends."""
+    update: dict[str, Any] = {"replan": None, "ending": request.get("ending")}
+    if request["by"] == "person":
+        before = state.get("replans") or Replans()
+        command = request.get("command")
+        commands = [*before.get("commands", ()), *([command] if command else ())]
+        refused = {"command": command or 0, "faults": list(faults)}
+        return {**update, "replans": {**before, "commands": commands, "refused": refused}}
+    ending = request.get("ending")
+    rounds = request.get("rounds", 0)
+    before_that = f"; it was wanted because {ending['message']}" if ending else ""
+    return ended(
+        state,
+        context,
+        TaskFailure(
+            code="plan_rejected",
+            message=f"no plan for the rest was accepted in {rounds} rounds; the last one: "
+            f"{summary(faults)}{before_that}",
+            subtask=request.get("subtask"),
+        ),
+    )
