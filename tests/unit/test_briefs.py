@@ -1,6 +1,7 @@
 """Briefs: a bounded board that follows every record, decisions in order, a head that is pinned."""
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,16 +123,17 @@ def test_any_goal_has_a_head(goal: JsonObject) -> None:
 
 def test_an_amendment_is_pinned_with_its_goal_and_nothing_else_passes() -> None:
     goal = {"objective": "Count ships."}
+    context: Any = SimpleNamespace(pinned=None)
     state: Any = pin(goal)
-    assert pin_fault(state) is None
+    assert pin_fault(state, context) is None
     changed: Any = {**state, "goal": amended(goal, "Only sailing ships.")}
-    fault = pin_fault(changed)
+    fault = pin_fault(changed, context)
     assert fault is not None
     assert fault["code"] == "inconsistent_state"
     again: Any = pin(changed["goal"])
-    assert pin_fault(again) is None
+    assert pin_fault(again, context) is None
     assert again["head"]["text"].startswith(state["head"]["text"].partition("# Rules")[0])
     forged = PinnedHead(**{**again["head"], "text": again["head"]["text"] + "x"})
     torn: Any = {**again, "head": forged}
-    assert pin_fault(torn) is not None
+    assert pin_fault(torn, context) is not None
     check_pin(again["head"], again["goal"])

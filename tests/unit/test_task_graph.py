@@ -406,3 +406,17 @@ async def test_a_long_chain_is_not_ended_by_the_recursion_limit(
     out = await world.run(task(*chain))
     assert out["status"] == "completed"
     assert len(world.calls()) == 20
+
+
+async def test_a_goal_changed_behind_its_pin_is_never_gone_on_with(world: World) -> None:
+    simple = task(tool("a"), tool("b", "fails", "a", retries={"max_attempts": 1}))
+    await world.run(simple)
+    graph = build_task_graph(context=world.worker()).compile(checkpointer=world.saver)
+    config: Any = {"configurable": {"thread_id": "t1"}}
+    await graph.aupdate_state(config, {"goal": {"objective": "another"}}, as_node="load")
+    out = await world.run(None)
+    assert out["status"] == "waiting"
+    (question,) = out["questions"]
+    assert question["kind"] == "inconsistent_state"
+    assert "without pinning its head anew" in question["text"]
+    assert world.calls() == ["a", "b"]

@@ -47,16 +47,18 @@ def pinned_head(state: TaskState) -> PinnedHead:
     return head or pin(state.get("goal") or {})["head"]
 
 
-def pin_fault(state: TaskState) -> TaskFailure | None:
+def pin_fault(state: TaskState, context: TaskContext) -> TaskFailure | None:
     """The failure of a task whose goal and pinned head do not belong together; None = they do."""
     head: PinnedHead | None = state.get("head")
-    if head is None:
-        return None
     goal: JsonObject = state.get("goal") or {}
+    kept = context.pinned
+    if head is None or (kept is not None and kept[0] is goal and kept[1] is head):
+        return None
     try:
         check_pin(head, goal)
     except InconsistentState as error:
         return TaskFailure(code="inconsistent_state", message=str(error), subtask=None)
+    context.pinned = (goal, head)
     return None
 
 

@@ -30,6 +30,7 @@ from surefoot.graph.task import Budget
 from surefoot.graph.values import (
     EffectiveLimits,
     JsonObject,
+    PinnedHead,
     Record,
     SubtaskState,
     TaskFailure,
@@ -129,6 +130,8 @@ class TaskContext:
     inner: InnerStates = field(default_factory=InnerStates)
     briefing: Briefing | None = None
     """What the briefs of requests are made of."""
+    pinned: tuple[JsonObject, PinnedHead] | None = None
+    """The goal and its head that were last found to belong together."""
 
     def forget(self) -> None:
         """Drop derived views: the next node builds them anew from the state."""

@@ -14,6 +14,7 @@ from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
 from surefoot.graph.state import GRAPH_VERSION, TaskState
 from surefoot.graph.values import JsonObject, Outcome, Question, Record
+from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
 from surefoot.nodes.questions import close_questions
 
@@ -176,7 +177,9 @@ def cut_records(
 
 async def consistency(state: TaskState, context: TaskContext) -> list[Question]:
     """The consistency report: what of inputs, tools and artifacts is not as the state says."""
-    faults = [*_changed_digests(context), *await _missing_blobs(state, context)]
+    unpinned = pin_fault(state, context)
+    faults = [unpinned["message"]] if unpinned else []
+    faults += [*_changed_digests(context), *await _missing_blobs(state, context)]
     if not faults:
         return []
     shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
