@@ -114,7 +114,7 @@ class SubtaskAgent:
             "configurable": {"thread_id": thread_of(order, sample)},
             "recursion_limit": RECURSION_LIMIT,
         }
-        if order.recovering:
+        if order.recovering and order.go != order.attempt:
             await self._show_resumed(config, context)
         state: SubtaskState = await self._graph.ainvoke(
             {"go": order.go}, config, context=context, durability="sync"

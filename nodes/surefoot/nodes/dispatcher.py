@@ -12,11 +12,12 @@ from langgraph.types import Command
 
 from surefoot.graph.budget import exhausted, out_of_steps
 from surefoot.graph.index import container_of
+from surefoot.graph.plan import Unit
 from surefoot.graph.state import Order, Replan, TaskState
 from surefoot.graph.values import EffectiveLimits, Record, TaskFailure, Usage
-from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, note, views
 from surefoot.nodes.endings import end, withdraw
+from surefoot.nodes.orders import work_of
 from surefoot.nodes.wishes import next_wish
 
 Node = Literal["executor", "checkpoint_judge", "planner", "human", "__end__"]
@@ -50,8 +51,7 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     busy = _busy(context)
     stopping = context.control.stopping() or stopped_around(context)
     if decided.ending is None and stopping is None:
-        used: Usage = {**context.usage, "seconds": context.seconds()}
-        decided.ending = pin_fault(state, context) or exhausted(limits, used)
+        decided.ending = exhausted(limits, {**context.usage, "seconds": context.seconds()})
     if stopping is not None or decided.ending is not None:
         _stop(state, context, seen, decided, stopping)
     elif _wants_replan(state, context, decided):
@@ -220,6 +220,7 @@ def _order(
     record.pop("failure", None)
     if action in ("attempt", "improve"):
         record["attempt"] = old.get("attempt", 0) + 1
+        _set_go(old, record, seen.index.unit(id), action)
         context.reserved += 1
     if action == "nest":
         _begin_group(id, old, record, context)
@@ -229,6 +230,14 @@ def _order(
     decided.orders.append(Order(subtask=id, attempt=attempt, action=action))
     decided.records[id] = record
     note(context, seen, id, record)
+
+
+def _set_go(old: Record, record: Record, unit: Unit, action: str) -> None:
+    """An agent's thread: a new one, or the one that was cut where the plan lets it go on."""
+    if work_of(unit, old, action).kind != "agent":
+        return
+    goes_on = action == "attempt" and old.get("cut") and unit.resumable
+    record["go"] = old.get("go", 0) if goes_on and "go" in old else record.get("attempt", 0)
 
 
 def _begin_group(id: str, old: Record, record: Record, context: TaskContext) -> None:

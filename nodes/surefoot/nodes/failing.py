@@ -88,6 +88,8 @@ def fail(
     failure = outcome.get("failure") or Failure(
         kind="internal", message="no reason given", retryable=False
     )
+    if failure["kind"] == "budget_exhausted":
+        return _out_of_budget(outcome, old, failure, context, found)
     if outcome["action"] in ("attempt", "improve"):
         context.spend(failures=1)
     else:
@@ -107,6 +109,16 @@ def fail(
     choice = case.own(context.draw(), bool(outcome.get("null_reference")))
     _attempt_failed(outcome, failure, choice.kind, context)
     return lay(choice, record, outcome, case, by="policy")
+
+
+def _out_of_budget(
+    outcome: Outcome, old: Record, failure: Failure, context: TaskContext, found: Reflection
+) -> Record:
+    """A limit refused its next call: it is cut there, and goes on once the limit is raised."""
+    if found.ending is None:
+        code, why = failure["kind"], failure["message"]
+        found.ending = TaskFailure(code=code, message=why, subtask=outcome["subtask"])
+    return cut(outcome, old, context)
 
 
 def reflected(
