@@ -15,6 +15,7 @@ from surefoot.graph.index import container_of
 from surefoot.graph.plan import Unit
 from surefoot.graph.state import Order, Replan, TaskState
 from surefoot.graph.values import EffectiveLimits, Record, TaskFailure, Usage
+from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, note, views
 from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.orders import work_of
@@ -51,7 +52,8 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     busy = _busy(context)
     stopping = context.control.stopping() or stopped_around(context)
     if decided.ending is None and stopping is None:
-        decided.ending = exhausted(limits, {**context.usage, "seconds": context.seconds()})
+        used: Usage = {**context.usage, "seconds": context.seconds()}
+        decided.ending = pin_fault(state, context) or exhausted(limits, used)
     if stopping is not None or decided.ending is not None:
         _stop(state, context, seen, decided, stopping)
     elif _wants_replan(state, context, decided):
