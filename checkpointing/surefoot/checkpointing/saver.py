@@ -65,6 +65,8 @@ class TaskSaver(AsyncPostgresSaver):
         journal.bind(Fence(database, lease))
         self.groups: dict[str, TaskJournal] = {}
         """Journals of the groups that run, by thread: each leaves with its own checkpoints."""
+        self.saved = 0
+        """Checkpoints written so far."""
         self._kept = KeptConnection(database)
         self._buffered: dict[Place, dict[str, list[Write]]] = {}
         self._direct: dict[tuple[str, str], str] = {}
@@ -152,6 +154,7 @@ class TaskSaver(AsyncPostgresSaver):
             parameters |= blobs
         async with self.groups.get(thread, self.journal).leaving() as outbox:
             await self._save(tuple(parts), parameters, outbox)
+        self.saved += 1
         self._buffered.pop(place, None)
         self._direct[thread, ns] = parent
         return {

@@ -5,6 +5,7 @@ The command line, the client and (later) the service stand on it.
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from surefoot.graph.creation import Created, InvalidTask, create_task, validate_
 from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, UsageError
 from surefoot.graph.holding import Held, Holder
 from surefoot.graph.opening import Stored
+from surefoot.graph.setbacks import Setbacks
 from surefoot.graph.state import TaskInput
 from surefoot.graph.task import Budget
 from surefoot.graph.values import JsonObject
@@ -166,7 +168,7 @@ class Engine(Holder):
         """Run the graph to its end; across lost connections within the process."""
         graph = build_task_graph(context=held.opened.context).compile(checkpointer=held.saver)
         config: Any = {"configurable": {"thread_id": held.stored.id}}
-        lost = False
+        lost, setbacks = False, Setbacks(GONE_FOR_S)
         while True:
             try:
                 given = await (self._take_up if lost else self._first_input)(held)
@@ -181,6 +183,10 @@ class Engine(Holder):
                 # It may go away again while the task is taken up: that is no other case.
                 lost = True
                 await self.database.wait_until_back(GONE_FOR_S)
+                pause = setbacks.pause_s(saved=held.saver.saved, now=time.monotonic())
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
 
     async def _take_up(self, held: Held) -> TaskInput | None:
         """After a lost connection: forget what was queued, go on from what is saved."""
