@@ -13,7 +13,7 @@ from surefoot.graph.ports import Clock, StopSign, WorkOrder
 from surefoot.graph.subtask_state import SubtaskState
 from surefoot.graph.values import Failure
 
-MAX_REPLIES = 50
+MAX_REPLIES = 400
 """Model calls of one go; then it fails with `steps_exhausted`."""
 
 MAX_IN_A_ROW = 3
