@@ -7,113 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Bench, ok
-from langgraph.checkpoint.memory import InMemorySaver
+from fakes import ok
+from graph_world import World, task, tool
 
 from surefoot.graph.build import build_task_graph
-from surefoot.graph.control import TaskControl
 from surefoot.graph.ports import ToolCall, ToolReply
-from surefoot.graph.values import Json, JsonObject, Usage
-from surefoot.nodes.context import TaskContext
-
-
-class ListJournal:
-    """A journal that keeps what was queued."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, JsonObject]] = []
-        self.rows: dict[str, JsonObject] = {}
-        self.columns: JsonObject = {}
-        self.questions: dict[str, JsonObject] = {}
-
-    def event(
-        self, type: str, *, subtask: str | None = None, attempt: int | None = None, **facts: Json
-    ) -> None:
-        self.events.append((type, {"subtask": subtask, "attempt": attempt, **facts}))
-
-    def subtask(self, id: str, **columns: Json) -> None:
-        self.rows.setdefault(id, {}).update(columns)
-
-    def artifact(self, subtask: str, attempt: int, ref: Any) -> None:
-        del subtask, attempt, ref
-
-    def plan(self, version: int, plan: JsonObject, reason: str) -> None:
-        del version, plan, reason
-
-    def question(self, id: str, **columns: Json) -> None:
-        self.questions.setdefault(id, {}).update(columns)
-
-    def task(self, **columns: Json) -> None:
-        self.columns.update(columns)
-
-    def pending(self) -> bool:
-        return False
-
-    def discard(self) -> None:
-        self.events.clear()
-
-    async def flush(self) -> None:
-        pass
-
-    def types(self) -> list[str]:
-        return [type for type, _ in self.events]
-
-
-class World:
-    """One task's surroundings that outlive a worker: tools, ledger, store, saved state."""
-
-    def __init__(self, folder: Path) -> None:
-        self.bench = Bench(folder)
-        self.saver = InMemorySaver()
-        self.usage = Usage(steps=0, tokens=0, cost_usd=0.0, seconds=0.0, failures=0)
-        self.host = self.bench.host
-        self.host.add("echo", lambda call: ok(call.args))
-        self.host.add("fails", lambda call: ToolReply(status="error", message="no"))
-        self.journal = ListJournal()
-        self.control = TaskControl()
-
-    def worker(self, *, slots: int = 4, **changed: Any) -> TaskContext:
-        """A new worker's context, as after a restart."""
-        runner = self.bench.runner(slots=slots, clock=time.time)
-        control = self.control = TaskControl()
-        control.on_change = runner.wake
-        return TaskContext(
-            task_id="t1",
-            runner=runner,
-            journal=self.journal,
-            control=control,
-            store=self.bench.store,
-            specs=self.host.specs,
-            slots=slots,
-            usage=self.usage,
-            validated=True,
-            **changed,
-        )
-
-    async def run(self, task: JsonObject | None, **changed: Any) -> JsonObject:
-        """One go of a new worker, to its end."""
-        context = self.worker(**changed)
-        graph = build_task_graph(context=context).compile(checkpointer=self.saver)
-        given: Any = {"task": task} if task else {"go": 1}
-        config: Any = {"configurable": {"thread_id": "t1"}}
-        return await graph.ainvoke(given, config, durability="sync")
-
-    def calls(self) -> list[str]:
-        return [call.subtask for call in self.host.calls]
+from surefoot.graph.values import JsonObject
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-def tool(id: str, name: str = "echo", *needs: str, **more: Any) -> JsonObject:
-    return {"id": id, "kind": "tool", "tool": name, "depends_on": list(needs), **more}
-
-
-def task(*subtasks: JsonObject, **more: Any) -> JsonObject:
-    plan = {k: more.pop(k) for k in ("phases", "milestones") if k in more}
-    return {"goal": {"objective": "o"}, "plan": {"subtasks": list(subtasks), **plan}, **more}
 
 
 async def test_a_plan_with_everything_runs_to_its_end(world: World) -> None:
@@ -197,13 +101,8 @@ async def test_later_work_starts_only_after_the_milestone_passed(world: World) -
 
 async def test_a_failed_milestone_falls_through_its_choices_and_says_so(world: World) -> None:
     check = {"type": "result", "path": "x", "equals": 2}
-    out = await world.run(
-        task(
-            tool("a", args={"x": 1}),
-            tool("b", "echo", "a"),
-            milestones=[{"id": "m", "after": "a", "checks": [check]}],
-        )
-    )
+    m = {"id": "m", "after": "a", "checks": [check], "on_failure": ["rollback", "replan"]}
+    out = await world.run(task(tool("a", args={"x": 1}), tool("b", "echo", "a"), milestones=[m]))
     assert out["ending"]["code"] == "milestone_failed"
     assert "'m'" in out["ending"]["message"]
     passed_over = [
@@ -211,8 +110,23 @@ async def test_a_failed_milestone_falls_through_its_choices_and_says_so(world: W
         for type, facts in world.journal.events
         if type == "MilestoneChoiceUnavailable"
     ]
-    assert passed_over == ["rollback", "ask"]
+    assert passed_over == ["rollback", "replan"]
     assert world.calls() == ["a"]
+
+
+async def test_a_failed_milestone_asks_and_is_judged_again_by_a_resume(world: World) -> None:
+    there = world.bench.folder / "workspace" / "there.txt"
+    check = {"type": "file", "path": str(there)}
+    m = {"id": "m", "after": "a", "checks": [check]}
+    out = await world.run(task(tool("a"), tool("b", "echo", "a"), milestones=[m]))
+    assert out["status"] == "waiting"
+    assert [q["id"] for q in out["questions"]] == ["milestone-m-1"]
+    again = await world.run(None)
+    assert again["status"] == "waiting"
+    there.write_text("now")
+    done = await world.run(None)
+    assert done["status"] == "completed"
+    assert world.calls() == ["a", "b"]
 
 
 async def test_exactly_max_steps_are_made_and_a_raised_limit_goes_on(world: World) -> None:

@@ -1,0 +1,175 @@
+"""What follows a milestone or an acceptance that does not hold: replan, ask, or the end.
+
+The choices are the milestone's own, in its order; a model may propose among those that are left.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from surefoot.graph.errors import AnswerUnusable, PermanentError, TransientError
+from surefoot.graph.fingerprints import fingerprint
+from surefoot.graph.plain import canonical_json, digest
+from surefoot.graph.plan import Milestone
+from surefoot.graph.reflecting import at_milestone, criticism_in, evidence_text
+from surefoot.graph.state import Replan, TaskState
+from surefoot.graph.values import (
+    Decision,
+    DecisionKind,
+    Failure,
+    JsonObject,
+    Question,
+    TaskFailure,
+)
+from surefoot.nodes.asking import heeding_stops
+from surefoot.nodes.briefs import brief_of
+from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of
+from surefoot.nodes.criticising import reflection_ask
+from surefoot.nodes.endings import end
+from surefoot.nodes.wishes import replans_for, why_no_replan, wish
+
+Possible = Literal["replan", "ask", "fail"]
+
+
+async def milestone_failed(
+    milestone: Milestone,
+    verdicts: Sequence[JsonObject],
+    state: TaskState,
+    context: TaskContext,
+    seen: Views,
+) -> dict[str, Any]:
+    """Take the milestone's first choice that can be taken, or the one a model proposes of them.
+
+    Raises:
+        Stopped: the task was told to stop while the model was asked; nothing was decided.
+    """
+    failure = Failure(kind="milestone_failed", message=_reasons(verdicts), retryable=False)
+    obstacle = digest([milestone.id, fingerprint(failure, verdicts)])[:16]
+    possible = at_milestone(milestone.on_failure, replans=replans_for(state, context, obstacle))
+    choice, criticism = await _proposed(
+        milestone, failure, verdicts, possible, state, context, seen
+    )
+    context.milestones_failed += 1
+    context.journal.event("MilestoneFailed", milestone=milestone.id, reason=failure["message"])
+    _say_what_cannot_be(milestone, possible, context)
+    journal_task(context, seen, milestones=milestone_counts(state, context, seen, more=0))
+    why = f"milestone {milestone.id!r} failed: {failure['message']}"
+    ending = TaskFailure(code="milestone_failed", message=why, subtask=None)
+    if choice == "replan":
+        reason = f"{why}\n{criticism}".strip()
+        request = wish("milestone", reason, ending=ending, blocker=obstacle)
+        return {"replan": request, **_decided("replan", why, state, context)}
+    if choice == "ask":
+        return _asked(milestone, why, state, context)
+    return end(context, seen, "failed", ending, limits_of(state, context, seen))
+
+
+def acceptance_failed(
+    verdicts: Sequence[JsonObject], state: TaskState, context: TaskContext, seen: Views
+) -> dict[str, Any]:
+    """A plan that a model made is made anew while a replan is left; else the task has failed."""
+    why = _reasons(verdicts)
+    failure = Failure(kind="acceptance_failed", message=why, retryable=False)
+    obstacle = fingerprint(failure, verdicts)
+    replans = replans_for(state, context, obstacle)
+    no_replan = why_no_replan(state, context, obstacle)
+    ending = TaskFailure(code="acceptance_failed", message=f"{why}{no_replan}", subtask=None)
+    request: Replan = wish(
+        "acceptance", f"the end was not accepted: {why}", ending=ending, blocker=obstacle
+    )
+    if replans.automatic and replans.possible:
+        return {"replan": request, **_decided("replan", why, state, context)}
+    return end(context, seen, "failed", ending, limits_of(state, context, seen))
+
+
+def milestone_counts(
+    state: TaskState, context: TaskContext, seen: Views, *, more: int
+) -> JsonObject:
+    """The row's milestone numbers; `more` passed just now."""
+    before = sum(1 for m in (state.get("milestones") or {}).values() if m["passed"])
+    return {
+        "total": len(seen.index.milestones),
+        "passed": before + more,
+        "failed": context.milestones_failed,
+        "rollbacks": 0,
+    }
+
+
+async def _proposed(
+    milestone: Milestone,
+    failure: Failure,
+    verdicts: Sequence[JsonObject],
+    possible: Sequence[Possible],
+    state: TaskState,
+    context: TaskContext,
+    seen: Views,
+) -> tuple[Possible, str]:
+    """A choice and a criticism: a model's where it is asked and answers, else the first."""
+    taken: tuple[Possible, ...] = ("replan", "ask")
+    open_choices = [choice for choice in taken if choice in possible]
+    if len(open_choices) < 2 or not context.models.has("judge"):
+        return possible[0], ""
+    checks = canonical_json([check.model_dump(exclude_unset=True) for check in milestone.checks])
+    ask = reflection_ask(
+        what=f"milestone {milestone.id} after {milestone.after}, with these checks: {checks}",
+        evidence=evidence_text(failure, verdicts),
+        choices=open_choices,
+        brief=brief_of(state, context, seen),
+    )
+    try:
+        answer = await heeding_stops(context.models.ask(ask), context)
+    except (AnswerUnusable, PermanentError, TransientError) as away:
+        context.journal.event("FailureReflected", milestone=milestone.id, reason=str(away))
+        return possible[0], ""
+    proposed, criticism = criticism_in(answer.value)
+    choice: Possible = next((one for one in open_choices if one == proposed), possible[0])
+    context.journal.event(
+        "FailureReflected", milestone=milestone.id, choice=choice, reason=criticism
+    )
+    return choice, criticism
+
+
+def _say_what_cannot_be(
+    milestone: Milestone, possible: Sequence[Possible], context: TaskContext
+) -> None:
+    for choice in milestone.on_failure:
+        if choice == "fail":
+            return
+        if choice not in possible:
+            context.journal.event(
+                "MilestoneChoiceUnavailable",
+                milestone=milestone.id,
+                choice=choice,
+                reason=f"this task cannot {choice} now; the next choice is taken",
+            )
+
+
+def _asked(
+    milestone: Milestone, why: str, state: TaskState, context: TaskContext
+) -> dict[str, Any]:
+    """Put it to people; the dispatcher waits for them, and the milestone is judged again then."""
+    id = f"milestone-{context.prefix.replace('/', '-')}{milestone.id}-{context.milestones_failed}"
+    text = (
+        f"{why}. Its plan says to ask: mend the cause, then `surefoot resume {context.task_id}` "
+        "judges it again."
+    )
+    context.journal.question(id, subtask=None, kind="ask", text=text, open=True)
+    context.journal.event("QuestionAsked", question=id, milestone=milestone.id, reason=text)
+    question = Question(id=id, subtask=None, kind="ask", text=text)
+    questions = [*(state.get("questions") or ()), question]
+    return {"questions": questions, **_decided("ask", why, state, context)}
+
+
+def _decided(
+    kind: DecisionKind, reason: str, state: TaskState, context: TaskContext
+) -> dict[str, Any]:
+    number = str(len(state.get("decisions") or {}))
+    decision = Decision(at=context.clock(), kind=kind, subtask=None, reason=reason)
+    return {"decisions": {number: decision}}
+
+
+def _reasons(verdicts: Sequence[JsonObject]) -> str:
+    return "; ".join(
+        f"{verdict.get('id') or verdict['type']}: {verdict['why']}"
+        for verdict in verdicts
+        if not verdict["ok"]
+    )
