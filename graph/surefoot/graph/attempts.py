@@ -138,5 +138,8 @@ def wants_improvement(unit: Unit, record: Record) -> bool:
 
 def failure_code(failure: Failure) -> str:
     """The task's failure code for a subtask that failed for good."""
-    named = ("bad_arguments", "bad_reference", "result_too_large", "missing_model")
+    named = (
+        *("bad_arguments", "bad_reference", "result_too_large", "missing_model"),
+        "inconsistent_state",
+    )
     return failure["kind"] if failure["kind"] in named else "attempts_exhausted"

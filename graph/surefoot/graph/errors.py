@@ -71,18 +71,6 @@ class InconsistentState(PermanentError):
     """What is stored contradicts itself: an error of ours. Nothing was sent; the task ends."""
 
 
-class RequestTooLarge(PermanentError):
-    """The goal and the tools alone fill the model's window: raise `context_tokens` or say less."""
-
-    def __init__(self, needed: int, window: int) -> None:
-        self.needed = needed
-        self.window = window
-        super().__init__(
-            f"the goal, the tools and the room for an answer take about {needed} tokens of a "
-            f"window of {window}: raise model.context_tokens, or shorten the goal"
-        )
-
-
 class MissingModel(PermanentError):
     """A model is needed and none is configured; the message says where to name one."""
 
@@ -91,6 +79,20 @@ class MissingModel(PermanentError):
         super().__init__(
             f"a model is needed as {role}, and none is configured: name one with `model:` in the "
             "task file, --model or SUREFOOT_MODEL"
+        )
+
+
+class RequestTooLarge(MissingModel):
+    """No model has a window for this: the goal and the tools alone fill it. Nothing was sent."""
+
+    def __init__(self, needed: int, window: int) -> None:
+        self.role = "any role"
+        self.needed = needed
+        self.window = window
+        PermanentError.__init__(
+            self,
+            f"the goal, the tools and the room for an answer take about {needed} tokens of a "
+            f"window of {window}: raise model.context_tokens, or shorten the goal",
         )
 
 

@@ -8,7 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from surefoot.graph.agent_ports import Finished
-from surefoot.graph.errors import BudgetExhausted, MissingModel, PermanentError, ReferenceMissing
+from surefoot.graph.errors import (
+    BudgetExhausted,
+    InconsistentState,
+    MissingModel,
+    PermanentError,
+    ReferenceMissing,
+)
 from surefoot.graph.ports import ArtifactStore, Clock, ToolHost, ToolSpec, WorkOrder
 from surefoot.graph.references import find_references
 from surefoot.graph.values import ArtifactRef, Failure, Json, JsonObject, Outcome
@@ -152,6 +158,8 @@ async def _taken(steps: Steps, calls: OrderCalls) -> GoEnd:
         raise AttemptFailed("budget_exhausted", str(spent), retryable=False) from None
     except MissingModel as missing:
         raise AttemptFailed("missing_model", str(missing), retryable=False) from None
+    except InconsistentState as ours:
+        raise AttemptFailed("inconsistent_state", str(ours), retryable=False) from None
 
 
 def _kept(end: GoEnd) -> KeptResult:
