@@ -59,7 +59,8 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     elif _wants_replan(state, context, decided):
         _hold_for(state, context, seen, decided, "planner")
     elif seen.ready.due:
-        _hold_for(state, context, seen, decided, "checkpoint_judge")
+        asked = any(question["subtask"] is None for question in state.get("questions") or ())
+        _hold_for(state, context, seen, decided, "human" if asked else "checkpoint_judge")
     else:
         _start(state, context, seen, decided, limits)
         if not decided.orders and not busy:

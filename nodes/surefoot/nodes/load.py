@@ -17,6 +17,7 @@ from surefoot.graph.values import JsonObject, Outcome, Question, Record
 from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
 from surefoot.nodes.questions import close_questions
+from surefoot.nodes.wishes import replans_for
 
 LIMIT_CODES = ("budget_exhausted", "deadline", "too_many_failures")
 RECHECKED = (
@@ -88,6 +89,8 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
     ending = state.get("ending")
     if ending is not None and (ending["code"] in RECHECKED or _is_new_go(state, context)):
         ending = None
+    if _is_replan_due(state, context):
+        ending = None
     questions = await consistency(state, context)
     update: dict[str, Any] = {
         "records": changed,
@@ -100,6 +103,15 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
         update["tried"] = context.go
     _journal(state, update, context)
     return update
+
+
+def _is_replan_due(state: TaskState, context: TaskContext) -> bool:
+    """Whether a new remainder is wished for that can be made: by a person, or within the limits."""
+    wanted = state.get("replan")
+    if not wanted:
+        return False
+    by_person = wanted["by"] == "person"
+    return by_person or replans_for(state, context, wanted["blocker"]).possible
 
 
 def _is_new_go(state: TaskState, context: TaskContext) -> bool:

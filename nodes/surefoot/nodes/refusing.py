@@ -121,7 +121,8 @@ async def _proposed(
         context.journal.event("FailureReflected", milestone=milestone.id, reason=str(away))
         return possible[0], ""
     proposed, criticism = criticism_in(answer.value)
-    choice: Possible = next((one for one in open_choices if one == proposed), possible[0])
+    named: dict[str, Possible] = {str(one): one for one in open_choices}
+    choice = named.get(proposed or "", possible[0])
     context.journal.event(
         "FailureReflected", milestone=milestone.id, choice=choice, reason=criticism
     )
