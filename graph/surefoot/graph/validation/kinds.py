@@ -10,6 +10,7 @@ from surefoot.graph.shapes import is_array
 from surefoot.graph.task import Budget, Goal
 from surefoot.graph.validation.outline import Case, Node
 from surefoot.graph.validation.report import Findings
+from surefoot.graph.validation.vote_rules import vote_faults
 from surefoot.graph.validation.wording import did_you_mean, listed, short
 from surefoot.graph.values import JsonObject
 
@@ -28,7 +29,10 @@ def check_kinds(case: Case, findings: Findings) -> None:
     """Note missing and senseless fields, by kind."""
     for node in case.nodes:
         for where, work in node.works():
-            _Checker(node, where, findings).check(work)
+            checker = _Checker(node, where, findings)
+            checker.check(work)
+            for fault in vote_faults(work, case.tools):
+                checker.fault(fault)
 
 
 class _Checker:
@@ -52,57 +56,49 @@ class _Checker:
             self._inner_model("goal", work.goal, Goal)
             self._inner_model("budget", work.budget, Budget)
         if work.kind in _CONTAINERS and work.retries is not None:
-            self._fault(f"a {work.kind} is not retried itself; put `retries` on what is inside it")
-        if work.votes is not None and work.votes.max_samples < work.votes.ahead_by:
-            self._fault("`votes.max_samples` is below `votes.ahead_by`, so no vote can be won")
+            self.fault(f"a {work.kind} is not retried itself; put `retries` on what is inside it")
         if isinstance(work, RungWork) and work.kind in _CONTAINERS:
-            self._fault(f"a rung is one tool call or one agent, not a {work.kind}")
+            self.fault(f"a rung is one tool call or one agent, not a {work.kind}")
         if isinstance(work, Unit):
             self._ladder(work)
 
-    def _fault(self, message: str) -> None:
+    def fault(self, message: str) -> None:
         self._findings.fault("schema", f"{self._place}: {message}", [self._node.id])
 
     def _foreign_fields(self, work: Work) -> None:
         for kind, fields in _OWN.items():
             for field in fields if kind != work.kind else ():
                 if getattr(work, field) not in (None, "", [], {}):
-                    self._fault(f"`{field}` belongs to kind {kind}, but this is kind {work.kind}")
+                    self.fault(f"`{field}` belongs to kind {kind}, but this is kind {work.kind}")
 
     def _needed_fields(self, work: Work) -> None:
         if work.kind == "tool" and not work.tool:
-            self._fault("kind tool needs `tool:`, the name of the tool to call")
+            self.fault("kind tool needs `tool:`, the name of the tool to call")
         if work.kind == "agent" and not (work.instructions or "").strip():
-            self._fault("kind agent needs `instructions:`")
+            self.fault("kind agent needs `instructions:`")
         if work.kind == "foreach":
             if work.for_each is None:
-                self._fault("kind foreach needs `for_each:`, a list or a reference to one")
+                self.fault("kind foreach needs `for_each:`, a list or a reference to one")
             if work.each is None:
-                self._fault("kind foreach needs `each:`, the work to do for every item")
+                self.fault("kind foreach needs `each:`, the work to do for every item")
         if work.kind == "group" and (work.plan is None) == (work.goal is None):
             both = "not both" if work.plan is not None else "to be planned by a model"
-            self._fault(f"kind group needs `plan:` or `goal:`, {both}")
+            self.fault(f"kind group needs `plan:` or `goal:`, {both}")
 
     def _for_each(self, work: Work) -> None:
         value = work.for_each
         if value is not None and not is_array(value) and not find_references(value):
-            self._fault(f"`for_each` must be a list or a reference to one, not {short(value)}")
+            self.fault(f"`for_each` must be a list or a reference to one, not {short(value)}")
         if work.each is not None and work.each.kind == "foreach":
-            self._fault(
-                "`each` may be a tool, an agent or a group; put an inner foreach in a group"
-            )
+            self.fault("`each` may be a tool, an agent or a group; put an inner foreach in a group")
 
     def _outputs(self, work: Work) -> None:
         if isinstance(work.outputs, dict) and work.kind != "group":
-            self._fault(
-                "`outputs` is a list of artifact names; only a group's maps names to values"
-            )
+            self.fault("`outputs` is a list of artifact names; only a group's maps names to values")
         names = work.artifact_names()
         for name in names:
             if not name.strip() or "/" in name or "${" in name or name in (".", ".."):
-                self._fault(
-                    f"{name!r} is no artifact name: a plain file name without '/' and '${{'"
-                )
+                self.fault(f"{name!r} is no artifact name: a plain file name without '/' and '${{'")
         twice = sorted({name for name in names if names.count(name) > 1}) if names else []
         if twice:
             self._findings.fault(
@@ -114,7 +110,7 @@ class _Checker:
     def _ladder(self, unit: Unit) -> None:
         words = [rung if isinstance(rung, str) else "" for rung in unit.on_failure]
         if "skip" in words and not unit.skippable:
-            self._fault("a `skip` rung needs `skippable: true`")
+            self.fault("a `skip` rung needs `skippable: true`")
         for n, word in enumerate(words[:-1]):
             if word in ("skip", "fail"):
                 self._findings.warn(
@@ -131,7 +127,7 @@ class _Checker:
             model.model_validate(value)
         except ValidationError as exc:
             for error in exc.errors(include_url=False):
-                self._fault(_inner_message(field, error["loc"], error["type"], error["msg"], model))
+                self.fault(_inner_message(field, error["loc"], error["type"], error["msg"], model))
 
 
 def _inner_message(
