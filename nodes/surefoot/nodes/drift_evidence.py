@@ -126,7 +126,8 @@ def _prohibited_calls(
 
 def _done_work(id: str, record: Record, index: PlanIndex) -> Work | None:
     """What was executed for a completed subtask or child."""
-    known = (container_of(id) or id) in index.raw
+    container = container_of(id)
+    known = id in index.raw if container is None else index.raw.get(container, {}).get("each")
     if record.get("state") != "completed" or not known or record.get("n") is not None:
         return None
     return rung_work(index.unit(id), record.get("rung", 0))
