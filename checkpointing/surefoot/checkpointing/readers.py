@@ -3,6 +3,7 @@
 Rows come as dicts, times as aware datetimes in UTC, `jsonb` as plain values.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from surefoot.graph.values import JsonObject
 
 ALL = 2**62
 """A limit that never cuts."""
+
+ENOUGH_CALLS = 3
+"""Calls of a tool before its history says anything."""
 
 
 class Readers:
@@ -100,6 +104,11 @@ class Readers:
     async def durations(self) -> dict[str, DictRow]:
         """The learnt history by tool or kind: `n`, `log_mean`, `log_m2`."""
         return {row["name"]: row for row in await self._all("durations")}
+
+    async def typical_seconds(self) -> dict[str, float]:
+        """Median seconds of a call by tool, of those with a history worth the name."""
+        rows = (await self.durations()).items()
+        return {name: math.exp(row["log_mean"]) for name, row in rows if row["n"] >= ENOUGH_CALLS}
 
     async def counts(self, id: str) -> dict[str, int]:
         """Touched subtasks by state."""

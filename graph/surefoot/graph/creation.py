@@ -26,7 +26,7 @@ from surefoot.graph.values import JsonObject
 from surefoot.tools.host import ChildToolHost
 from surefoot.tools.root_process import WarmRoot
 
-UNSUPPORTED = ("agent", "group")
+UNSUPPORTED = ("agent",)
 """Kinds that a plan may name and that this version cannot run."""
 
 

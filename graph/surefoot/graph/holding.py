@@ -174,7 +174,7 @@ class Holder:
         steps = TaskSaver(self.database, lease, TaskJournal(task_id))
         stack.push_async_callback(steps.close)
         opened = await open_task(
-            stored, self.shared, journal=journal, control=control, steps=steps, objects=objects
+            stored, self.shared, saver=saver, control=control, steps=steps, objects=objects
         )
         stack.push_async_callback(opened.close)
         await self.leases.set_children(lease, opened.host.child_pids())

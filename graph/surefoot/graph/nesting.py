@@ -4,6 +4,7 @@ The thread is `TASK/GROUP` with the group's full id; going on keeps it, so that 
 done inside is done again. What runs inside shares the task's slots, ledger, lease and limits.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
@@ -11,11 +12,12 @@ from typing import Any, Literal, Protocol, cast
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from surefoot.graph.assembly import assemble
+from surefoot.graph.budget import effective_limits, exhausted, steps_left
 from surefoot.graph.errors import DatabaseUnavailable
 from surefoot.graph.ports import Command, Control, Journal, StopSign, WorkOrder
 from surefoot.graph.references import find_references
 from surefoot.graph.state import TaskState
-from surefoot.graph.task import Limits
+from surefoot.graph.task import Budget, Limits
 from surefoot.graph.values import JsonObject, Outcome, Question, Record, TaskFailure, Usage
 from surefoot.nodes.context import TaskContext
 from surefoot.nodes.orders import binding
@@ -24,6 +26,10 @@ from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
 from surefoot.tools.runner import LocalRunner
 from surefoot.tools.scoped_runner import ScopedRunner
 from surefoot.tools.stopping import Stop
+
+NO_LIMITS: dict[str, float | None] = {
+    name: math.inf if name != "max_cost_usd" else None for name in Budget.model_fields
+}
 
 BUDGET_CODES = ("budget_exhausted", "deadline", "too_many_failures")
 
@@ -314,6 +320,10 @@ class Groups:
         questions = group.state.get("questions") or []
         if status == "waiting" and questions:
             return _asked(order, group.started, now, questions)
+        if status == "failed" and _out_of_tasks_budget(group, failure):
+            outcome = stopped(order, group.started, now)
+            outcome["failure"] = _failed(failure).failure
+            return outcome
         if status == "failed":
             return not_accepted(order, group.started, now, _failed(failure))
         return stopped(order, group.started, now)
@@ -345,6 +355,18 @@ def _inside(group: _Group) -> dict[str, Any]:
 def _made_something(id: str, records: Mapping[str, Record]) -> bool:
     record = records.get(id) or Record()
     return bool(record.get("artifacts") or record.get("n"))
+
+
+def _out_of_tasks_budget(group: _Group, ending: TaskFailure | None) -> bool:
+    """Whether a limit was met inside that is none of the group's own."""
+    if ending is None or ending["code"] not in BUDGET_CODES:
+        return False
+    context, stated = group.context, Budget.model_validate(group.order.work.budget or {})
+    own = effective_limits(
+        stated, leaves=0, raised=NO_LIMITS | stated.model_dump(exclude_none=True)
+    )
+    used: Usage = {**context.usage, "seconds": context.seconds()}
+    return exhausted(own, used) is None and steps_left(own, used, context.all_reserved()) > 0
 
 
 def _failed(ending: TaskFailure | None) -> AttemptFailed:

@@ -16,13 +16,16 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from surefoot.checkpointing.database import Database
-from surefoot.checkpointing.journal import TaskJournal
+from surefoot.checkpointing.readers import Readers
+from surefoot.checkpointing.saver import TaskSaver
 from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.control import TaskControl
 from surefoot.graph.errors import UsageError
+from surefoot.graph.group_threads import SavedGroups
 from surefoot.graph.manifest import declared_inputs, manifest
 from surefoot.graph.model_ports import ModelClient, NoModels
-from surefoot.graph.ports import ArtifactStore, Ledger
+from surefoot.graph.nesting import Groups
+from surefoot.graph.ports import ArtifactStore, Journal, Ledger
 from surefoot.graph.settings import Settings
 from surefoot.graph.subtask import SubtaskAgent
 from surefoot.graph.task import Goal
@@ -153,24 +156,27 @@ async def open_task(
     stored: Stored,
     shared: Shared,
     *,
-    journal: TaskJournal,
+    saver: TaskSaver,
     control: TaskControl,
     steps: BaseCheckpointSaver[Any],
     objects: Sequence[BaseTool] = (),
 ) -> OpenTask:
     """Compose a task's context: tool host, runner, digests of what it depends on.
 
-    `steps`: the saver of its agents' threads.
+    `saver` keeps its own thread and those of its groups, `steps` its agents' threads.
     """
+    journal = saver.journal
+    groups = Groups(SavedGroups(saver), task=stored.task, task_dir=str(stored.task_dir))
 
     def on_log(subtask: str, attempt: int, text: str) -> None:
-        journal.event("Log", subtask=subtask, attempt=attempt, text=text)
+        told, id = groups.journal_of(subtask)
+        (told or journal).event("Log", subtask=id, attempt=attempt, text=text)
 
     host = await start_host(stored, shared, objects, on_log)
     try:
         found = await asyncio.to_thread(manifest, stored.inputs, host.specs)
         models: ModelClient = NoModels()
-        runner = _runner(stored, shared, host, journal, models, steps)
+        runner = _runner(stored, shared, host, groups, models=models, savers=(saver, steps))
     except BaseException:
         with contextlib.suppress(Exception):
             await host.close()
@@ -192,7 +198,11 @@ async def open_task(
         seconds_before=stored.usage["seconds"],
         milestones_failed=stored.milestones_failed,
         validated=bool(stored.spec.get("validated")),
+        history=Readers(shared.database).typical_seconds,
+        model_names=(shared.settings.model,) if shared.settings.model else (),
+        on_goal=runner.heed,
     )
+    groups.serve(context, runner)
     return OpenTask(context=context, control=control, host=host, runner=runner)
 
 
@@ -200,12 +210,14 @@ def _runner(
     stored: Stored,
     shared: Shared,
     host: ChildToolHost,
-    journal: TaskJournal,
+    groups: Groups,
+    *,
     models: ModelClient,
-    steps: BaseCheckpointSaver[Any],
+    savers: tuple[TaskSaver, BaseCheckpointSaver[Any]],
 ) -> LocalRunner:
     goal = Goal.model_validate(stored.task["goal"])
-    on_step = _step_writer(journal)
+    saver, steps = savers
+    on_step = _step_writer(saver.journal, groups)
     return LocalRunner(
         task_id=stored.id,
         slots=stored.concurrency,
@@ -220,10 +232,11 @@ def _runner(
         clock=time.time,
         on_step=on_step,
         agent=partial(SubtaskAgent, models=models, saver=steps, on_step=on_step),
+        nest=groups.run,
     )
 
 
-def _step_writer(journal: TaskJournal) -> OnStep:
+def _step_writer(task: Journal, groups: Groups) -> OnStep:
     """Rows that say what runs now: written when the runner really starts it, not when ordered.
 
     An attempt begins with a call as its first step, or (an agent that goes on) as `pending`.
@@ -231,6 +244,8 @@ def _step_writer(journal: TaskJournal) -> OnStep:
 
     def on_step(subtask: str, attempt: int, step_state: str, tool: str, step: int) -> None:
         now = time.time()
+        told, subtask = groups.journal_of(subtask)
+        journal = told or task
         columns: dict[str, Any] = {
             "step": step,
             "step_state": step_state,

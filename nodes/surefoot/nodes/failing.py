@@ -88,16 +88,16 @@ def fail(
     failure = outcome.get("failure") or Failure(
         kind="internal", message="no reason given", retryable=False
     )
-    if failure["kind"] == "budget_exhausted":
-        return _out_of_budget(outcome, old, failure, context, found)
+    seen = views(state, context)
+    work = work_of(seen.index.unit(outcome["subtask"]), old, outcome["action"])
+    if failure["kind"] == "budget_exhausted" and work.kind != "group":
+        return out_of_budget(outcome, old, failure, context, found)
     if outcome["action"] in ("attempt", "improve"):
         context.spend(failures=1)
     else:
         failure = Failure(kind=failure["kind"], message=failure["message"], retryable=False)
     if outcome["action"] == "improve":
         return _not_improved(outcome, old, failure, context)
-    seen = views(state, context)
-    work = work_of(seen.index.unit(outcome["subtask"]), old, outcome["action"])
     record = _ended(outcome, old, failure, by_model=work.kind == "agent")
     case = _case(outcome["subtask"], record, failure, state, context, found)
     if case.asks(work.kind):
@@ -111,7 +111,7 @@ def fail(
     return lay(choice, record, outcome, case, by="policy")
 
 
-def _out_of_budget(
+def out_of_budget(
     outcome: Outcome, old: Record, failure: Failure, context: TaskContext, found: Reflection
 ) -> Record:
     """A limit refused its next call: it is cut there, and goes on once the limit is raised."""

@@ -20,7 +20,15 @@ from surefoot.nodes.context import (
     note,
     views,
 )
-from surefoot.nodes.failing import Reflection, ask, ask_inside, cut, fail, reflected
+from surefoot.nodes.failing import (
+    Reflection,
+    ask,
+    ask_inside,
+    cut,
+    fail,
+    out_of_budget,
+    reflected,
+)
 
 Node = Literal["dispatcher"]
 
@@ -48,6 +56,8 @@ async def _reflect_on(
         record = ask_inside(outcome, old, found)
     elif question:
         record = ask(question, old, context, found)
+    elif outcome.get("cut") and (limit := outcome.get("failure")):
+        record = out_of_budget(outcome, old, limit, context, found)
     elif outcome.get("cut"):
         record = cut(outcome, old, context)
     elif outcome["action"] == "reflect":
