@@ -22,17 +22,18 @@ OLD: JsonObject = {
     "phases": [{"id": "p1"}, {"id": "p2"}],
     "subtasks": [
         tool("a", phase="p1", weight=1),
+        tool("w", phase="p1", weight=1, kind="agent", instructions="write", tool="do_w2"),
         tool("b", "a", phase="p2", weight=3),
         tool("c", "b", phase="p2", weight=6),
     ],
     "milestones": [{"id": "m1", "after": "p1"}, {"id": "m2", "after": "c"}],
 }
-RECORDS = {"a": done(), "b": done("failed")}
+RECORDS = {"a": done(), "w": done(), "b": done("failed")}
 STANDS = standing(OLD, RECORDS, ["m1"], "b")
 
 
 def test_what_is_finished_stands_and_its_passed_phase_is_closed() -> None:
-    assert (STANDS.kept, STANDS.failed) == ({"a"}, {"b"})
+    assert (STANDS.kept, STANDS.failed) == ({"a", "w"}, {"b"})
     assert (STANDS.closed, STANDS.passed) == ({"p1"}, {"m1"})
 
 
@@ -46,7 +47,7 @@ def test_a_started_foreach_stands_unless_one_of_its_children_failed() -> None:
 def test_the_program_puts_the_finished_part_into_the_new_plan() -> None:
     found = merged(OLD, {"subtasks": [tool("d", "a", phase="p2")]}, STANDS)
     assert found.faults == ()
-    assert [subtask["id"] for subtask in found.plan["subtasks"]] == ["a", "d"]
+    assert [subtask["id"] for subtask in found.plan["subtasks"]] == ["a", "w", "d"]
     assert found.plan["subtasks"][0] == OLD["subtasks"][0]
     assert found.plan["milestones"] == [{"id": "m1", "after": "p1"}]
     assert dropped(OLD, found.plan) == ["b", "c"]
@@ -55,7 +56,7 @@ def test_the_program_puts_the_finished_part_into_the_new_plan() -> None:
 def test_the_new_part_weighs_what_it_replaces() -> None:
     new = {"subtasks": [tool("d", phase="p2", weight=1), tool("e", phase="p2", weight=2)]}
     weights = [subtask["weight"] for subtask in merged(OLD, new, STANDS).plan["subtasks"]]
-    assert weights == [1, 3.0, 6.0]  # b and c weighed 3 + 6
+    assert weights == [1, 1, 3.0, 6.0]  # b and c weighed 3 + 6
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,8 @@ def test_the_new_part_weighs_what_it_replaces() -> None:
         (tool("a", phase="p1", weight=9), None),
         (tool("a", phase="p1", tool="other"), "finished_changed"),
         (tool("a", "d", phase="p1"), "finished_changed"),
-        (tool("a2", phase="p2", tool="do_a"), "finished_redone"),
+        (tool("a2", phase="p2", tool="do_a"), None),
+        (tool("w2", phase="p2", kind="agent", instructions="write"), "finished_redone"),
         (tool("d", phase="p1"), "closed_phase"),
         (tool("b", phase="p2", tool="other"), "reused_id"),
     ],

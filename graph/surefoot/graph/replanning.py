@@ -151,6 +151,7 @@ def _changed(
 
 
 def _redone(rest: Sequence[JsonObject], kept: Sequence[JsonObject]) -> list[JsonObject]:
+    """Work of models that is done already. The same call twice is the validator's to judge."""
     done = {_work(subtask): subtask["id"] for subtask in kept}
     return [
         _fault(
@@ -161,7 +162,7 @@ def _redone(rest: Sequence[JsonObject], kept: Sequence[JsonObject]) -> list[Json
             done[_work(subtask)],
         )
         for subtask in rest
-        if _work(subtask) in done
+        if subtask.get("kind") != "tool" and _work(subtask) in done
     ]
 
 

@@ -4,7 +4,7 @@ The choices are the milestone's own, in its order; a model may propose among tho
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from surefoot.graph.errors import AnswerUnusable, PermanentError, TransientError
 from surefoot.graph.fingerprints import fingerprint
@@ -121,8 +121,7 @@ async def _proposed(
         context.journal.event("FailureReflected", milestone=milestone.id, reason=str(away))
         return possible[0], ""
     proposed, criticism = criticism_in(answer.value)
-    named: dict[str, Possible] = {str(one): one for one in open_choices}
-    choice = named.get(proposed or "", possible[0])
+    choice = cast("Possible", proposed) if proposed in open_choices else possible[0]
     context.journal.event(
         "FailureReflected", milestone=milestone.id, choice=choice, reason=criticism
     )

@@ -1,0 +1,330 @@
+"""Reflections and replans in the task graph: what a model's word changes, and what bounds it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graph_world import World, task, tool
+
+from surefoot.graph.errors import AnswerUnusable, ModelUnavailable
+from surefoot.graph.model_ports import Answer, Ask, NoModels, Role
+from surefoot.graph.ports import StopSign, WorkOrder
+from surefoot.graph.values import Failure, JsonObject, Outcome
+from surefoot.nodes.context import TaskContext
+from surefoot.nodes.criticising import criticise_with
+from surefoot.nodes.judging import judge_with
+
+Said = JsonObject | Exception | Callable[[Ask], JsonObject]
+
+
+class FakeModels(NoModels):
+    """Answers by the kind of question; the last answer of a kind is repeated."""
+
+    def __init__(self, **said: Said | list[Said]) -> None:
+        self.said: dict[str, list[Said]] = {
+            kind: [*one] if isinstance(one, list) else [one] for kind, one in said.items()
+        }
+        self.asked: list[Ask] = []
+
+    def has(self, role: Role) -> bool:
+        return True
+
+    async def ask(self, ask: Ask) -> Answer:
+        self.asked.append(ask)
+        queue = self.said.get(ask.call) or [ModelUnavailable(f"nobody answers {ask.call}")]
+        said = queue.pop(0) if len(queue) > 1 else queue[0]
+        if isinstance(said, Exception):
+            raise said
+        value = said(ask) if callable(said) else said
+        faults = ask.review(value)
+        if faults:
+            raise AnswerUnusable(ask.call, faults, str(value))
+        return Answer(value=value, model="fake", raw=str(value))
+
+    def calls(self, kind: str) -> list[Ask]:
+        return [ask for ask in self.asked if ask.call == kind]
+
+
+class ModelWorld(World):
+    """A world with models, in which agents do what a function of their order says."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.models = FakeModels()
+        self.orders: list[WorkOrder] = []
+        self.agent: Callable[[WorkOrder], Any] = lambda order: {"done": order.subtask}
+
+    def worker(self, *, slots: int = 4, **changed: Any) -> TaskContext:
+        context = super().worker(slots=slots, **changed)
+        context.models = self.models
+        runner = self.bench.runner(
+            slots=slots,
+            clock=time.time,
+            agent=self._agent_of,
+            reflect=criticise_with(self.models),
+            judge=judge_with(self.models),
+        )
+        self.control.on_change = runner.wake
+        return replace(context, runner=runner, model_names=("fake",))
+
+    def _agent_of(self, parts: Any) -> Any:
+        del parts
+        return self._work
+
+    async def _work(self, order: WorkOrder, stop: StopSign) -> Outcome:
+        del stop
+        self.orders.append(order)
+        said = self.agent(order)
+        now = time.time()
+        outcome = Outcome(
+            subtask=order.subtask,
+            action=order.action,
+            attempt=order.attempt,
+            ok=not isinstance(said, str),
+            started=now,
+            ended=now,
+        )
+        if isinstance(said, str):
+            kind, _, message = said.partition(": ")
+            outcome["failure"] = Failure(kind=kind, message=message, retryable=True)
+        else:
+            outcome["result"] = {"value": said}
+        return outcome
+
+    def events(self, type: str) -> list[JsonObject]:
+        return [facts for name, facts in self.journal.events if name == type]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> ModelWorld:
+    return ModelWorld(tmp_path)
+
+
+def agent(id: str, *needs: str, **more: Any) -> JsonObject:
+    return {
+        "id": id,
+        "kind": "agent",
+        "instructions": f"do {id}",
+        "depends_on": list(needs),
+        "success": [{"type": "result"}],
+        "retries": {"max_attempts": 2, "backoff_seconds": 0},
+        **more,
+    }
+
+
+def says(choice: str, criticism: str = "look again") -> JsonObject:
+    return {"choice": choice, "criticism": criticism}
+
+
+# --- reflections -----------------------------------------------------------------------------
+
+
+async def test_criticism_reaches_the_next_attempt(world: ModelWorld) -> None:
+    world.models = FakeModels(reflection=says("retry", "count from one"))
+    world.agent = lambda order: 1 if order.attempt > 1 else "check_failed: it is 0"
+    out = await world.run(task(agent("a")))
+    assert out["status"] == "completed"
+    (asked,) = world.models.calls("reflection")
+    assert "check_failed: it is 0" in asked.matter
+    assert "- retry:" in asked.matter
+    assert "- skip:" not in asked.matter
+    first, second = world.orders
+    assert first.criticism == ""
+    assert "it is 0" in second.criticism
+    assert "count from one" in second.criticism
+
+
+@pytest.mark.parametrize(
+    "said",
+    [says("accept"), says("rollback"), ModelUnavailable("gone"), {"choice": "retry"}, {}],
+)
+async def test_a_word_that_cannot_be_used_costs_no_attempt(world: ModelWorld, said: Any) -> None:
+    world.models = FakeModels(reflection=said)
+    world.agent = lambda order: 1 if order.attempt > 1 else "check_failed: it is 0"
+    out = await world.run(task(agent("a")))
+    assert out["status"] == "completed"
+    assert out["records"]["a"]["ended"] == 2
+    assert "it is 0" in world.orders[1].criticism
+
+
+async def test_a_model_is_not_asked_about_the_wire_or_without_a_choice(world: ModelWorld) -> None:
+    world.models = FakeModels(reflection=says("retry"))
+    world.agent = lambda order: "model_unavailable: 503"
+    await world.run(task(agent("a"), limits={"replans": 0}))
+    world.agent = lambda order: "check_failed: no"
+    assert world.models.asked == []
+
+
+async def test_one_choice_is_no_question(world: ModelWorld) -> None:
+    world.models = FakeModels(reflection=says("retry"))
+    world.agent = lambda order: "check_failed: no"
+    out = await world.run(task(agent("a"), limits={"replans": 0}))
+    assert out["ending"]["code"] == "attempts_exhausted"
+    assert world.models.asked == []
+
+
+async def test_a_reflection_may_skip_what_is_skippable(world: ModelWorld) -> None:
+    world.models = FakeModels(reflection=says("skip"))
+    world.agent = lambda order: "check_failed: no" if order.subtask == "a" else 1
+    out = await world.run(task(agent("a", skippable=True), agent("b", "a")))
+    assert out["status"] == "completed"
+    assert out["records"]["a"]["state"] == "skipped"
+    assert out["records"]["a"]["ended"] == 1
+
+
+async def test_always_retry_ends_when_the_attempts_are_used_up(world: ModelWorld) -> None:
+    world.models = FakeModels(reflection=says("retry"))
+    world.agent = lambda order: f"check_failed: no {'abc'[order.attempt % 3]}"
+    policy = {"retries": {"max_attempts": 5, "backoff_seconds": 0}}
+    out = await world.run(task(tool("t"), agent("a", "t", **policy)))
+    assert out["ending"]["code"] == "attempts_exhausted"
+    assert len(world.orders) == 5
+    assert out["records"]["t"]["state"] == "completed"
+
+
+async def test_a_failure_that_goes_in_circles_moves_to_the_next_rung(world: ModelWorld) -> None:
+    world.models = FakeModels(reflection=says("retry"))
+    world.agent = lambda order: f"check_failed: {'even' if order.attempt % 2 else 'odd'}"
+    policy = {"retries": {"max_attempts": 9, "backoff_seconds": 0}, "skippable": True}
+    out = await world.run(task(agent("a", on_failure=["skip"], **policy)))
+    assert out["records"]["a"]["state"] == "skipped"
+    assert len(world.orders) == 4  # A-B-A-B
+
+
+async def test_other_work_goes_on_while_a_model_reflects(world: ModelWorld) -> None:
+    world.models = FakeModels(reflection=says("retry"))
+    world.agent = lambda order: 1 if order.attempt > 1 else "check_failed: no"
+    out = await world.run(task(agent("a"), *[tool(f"t{n}") for n in range(6)]), slots=1)
+    assert out["status"] == "completed"
+    assert len(world.calls()) == 6
+
+
+# --- replans ---------------------------------------------------------------------------------
+
+
+def later(id: str, *needs: str) -> JsonObject:
+    """A new subtask that is no copy of an old one."""
+    return tool(id, "echo", *needs, args={"new": id}, success=[{"type": "result"}])
+
+
+def remainder(*subtasks: JsonObject) -> JsonObject:
+    return {"phases": [], "subtasks": list(subtasks), "milestones": []}
+
+
+async def test_a_reflection_replans_the_rest_and_keeps_what_is_done(world: ModelWorld) -> None:
+    world.models = FakeModels(
+        reflection=says("replan", "another way"), plan=remainder(later("c", "t"))
+    )
+    world.agent = lambda order: "check_failed: never"
+    out = await world.run(task(tool("t"), agent("a", "t"), tool("b", "echo", "a")))
+    assert out["status"] == "completed"
+    assert [s["id"] for s in out["plan"]["subtasks"]] == ["t", "c"]
+    assert out["plan"]["version"] == 2
+    assert world.calls() == ["t", "c"]
+    (asked,) = world.models.calls("plan")
+    assert "another way" not in asked.matter or "a" in asked.matter
+    assert "t (echo, completed)" in asked.matter
+    assert out["replans"]["used"] == 1
+    assert [d["kind"] for d in out["decisions"].values()].count("replan") == 2
+
+
+async def test_faults_of_a_new_plan_go_back_until_it_holds(world: ModelWorld) -> None:
+    cycle = remainder(later("c", "d"), later("d", "c"))
+    other = remainder(tool("t", "fails"), later("c", "t"))
+    backwards = remainder(tool("t", "echo", "c"), later("c", "t"))
+    world.models = FakeModels(
+        reflection=says("replan"),
+        plan=[cycle, other, backwards, remainder(later("c", "t"))],
+    )
+    world.agent = lambda order: "check_failed: never"
+    out = await world.run(task(tool("t"), agent("a", "t"), limits={"plan_rounds": 4}))
+    assert out["status"] == "completed"
+    asked = world.models.calls("plan")
+    assert len(asked) == 4
+    assert "cycle" in asked[1].matter
+    assert "finished_changed" in asked[2].matter
+    assert "finished_changed" in asked[3].matter
+    assert world.calls() == ["t", "c"]
+
+
+async def test_a_plan_that_never_holds_ends_the_task_by_its_rounds(world: ModelWorld) -> None:
+    loop = remainder(later("c", "c"))
+    world.models = FakeModels(reflection=says("replan"), plan=loop)
+    world.agent = lambda order: "check_failed: never"
+    out = await world.run(task(tool("t"), agent("a", "t"), limits={"plan_rounds": 2}))
+    assert out["ending"]["code"] == "plan_rejected"
+    assert len(world.models.calls("plan")) == 2
+    assert out["plan"].get("version") == 1
+
+
+async def test_a_model_that_replans_for_ever_is_stopped_by_the_limit(world: ModelWorld) -> None:
+    number = iter(range(1, 99))
+
+    def plan(ask: Ask) -> JsonObject:
+        n = next(number)
+        return remainder(agent(f"a{n}", "t", outputs=[f"{n}.md"]))
+
+    world.models = FakeModels(reflection=says("replan"), plan=plan)
+    world.agent = lambda order: f"missing_output: it did not put {order.subtask}"
+    given = task(tool("t"), agent("a", "t"), limits={"replans": 2})
+    out = await world.run(given)
+    assert out["ending"]["code"] == "attempts_exhausted"
+    assert out["replans"]["used"] == 2
+    assert world.calls() == ["t"]
+    assert out["records"]["t"]["state"] == "completed"
+
+
+async def test_the_same_obstacle_twice_is_no_reason_for_another_replan(world: ModelWorld) -> None:
+    number = iter(range(1, 99))
+    world.models = FakeModels(
+        reflection=says("replan"),
+        plan=lambda ask: remainder(agent(f"a{next(number)}", "t")),
+    )
+    world.agent = lambda order: "check_failed: it is 0"
+    out = await world.run(task(tool("t"), agent("a", "t")))
+    assert out["ending"]["code"] == "attempts_exhausted"
+    assert out["replans"]["used"] == 1
+
+
+async def test_a_failed_milestone_replans_and_a_second_time_falls_to_the_next(
+    world: ModelWorld,
+) -> None:
+    check = {"type": "result", "path": "x", "equals": 2}
+    m = {"id": "m", "after": "a", "checks": [check], "on_failure": ["replan", "fail"]}
+    world.models = FakeModels(
+        verdict={"pass": True, "confidence": 1, "reasons": []},
+        plan=remainder(later("c", "a")),
+    )
+    out = await world.run(task(tool("a", args={"x": 1}), tool("b", "echo", "a"), milestones=[m]))
+    assert out["ending"]["code"] == "milestone_failed"
+    assert out["plan"]["version"] == 2
+    assert world.calls() == ["a"]
+
+
+async def test_a_resumed_replan_does_not_ask_again_for_what_was_answered(
+    world: ModelWorld,
+) -> None:
+    world.models = FakeModels(reflection=says("replan"), plan=remainder(later("c", "t")))
+    world.agent = lambda order: "check_failed: never"
+    seen: list[str] = []
+
+    class Killed(BaseException):
+        pass
+
+    def dies(type: str, **facts: Any) -> None:
+        seen.append(type)
+        if type == "PlanReplaced" and seen.count(type) == 1:
+            raise Killed
+
+    kept = world.journal.event
+    world.journal.event = dies  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(Killed):
+        await world.run(task(tool("t"), agent("a", "t")))
+    world.journal.event = kept  # pyright: ignore[reportAttributeAccessIssue]
+    out = await world.run(None)
+    assert out["status"] == "completed"
+    assert len(world.models.calls("plan")) == 1
+    assert world.calls() == ["t", "c"]
