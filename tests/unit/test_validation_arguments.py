@@ -102,7 +102,7 @@ def the_fault(mapping: Any, code: str) -> Fault:
         ("join", {"parts": ["${inputs.number}"]}, "parts[0] must be string, not 7"),
         ("count", {"n": "${found.files}"}, "${found.files} gives array, not integer"),
         ("join", {"parts": "${found.n}"}, "${found.n} gives integer, not array"),
-        ("count", {"n": "no ${found.n}"}, "gives string, not integer"),
+        ("count", {"n": "no ${found.n}"}, "must be integer, and 'no ${found.n}' is a text"),
         ("count", {"n": "${found.artifact.list.txt}"}, "gives string, not integer"),
         ("choose", {"mode": "${found.files}"}, "can be none of ['fast', 'slow']"),
         ("either", {"x": "${found.files}"}, "x:"),

@@ -151,7 +151,17 @@ def test_a_leaf_too_large_is_a_warning_in_files_and_a_fault_from_models() -> Non
     assert [w.subtasks for w in warned(judged(sole), "granularity")] == [("a",)]
     alone = task(step("a", covers=["o1", "o2"]), goal=OBJECTIVES)
     assert warned(judged(alone), "granularity") == []
+    every: dict[str, Any] = {
+        "name": "n",
+        "depends_on": [],
+        "weight": 1,
+        "resumable": True,
+        "skippable": False,
+    }
     for mapping in (large, sole):
+        mapping["plan"]["subtasks"] = [
+            {**every, "args": {}, **s} for s in mapping["plan"]["subtasks"]
+        ]
         parsed = judged(mapping).task
         assert parsed is not None and parsed.plan is not None
         report = validate_plan(parsed.plan, parsed, tools=TOOLS, world=LocalWorld())
@@ -259,7 +269,10 @@ def test_a_group_s_own_budget_is_held_against_its_plan() -> None:
 
 def test_a_plan_is_judged_for_a_task_parsed_or_as_answered() -> None:
     goal = TaskFile.model_validate({"goal": {"objective": "x", "inputs": {"n": 1}}})
-    answer = {"subtasks": [step("a", args={"n": "${inputs.n}"}), step("b", depends_on=["c"])]}
+    every: dict[str, Any] = {"name": "n", "args": {}, "depends_on": [], "weight": 1}
+    every |= {"resumable": True, "skippable": False}
+    steps = [step("a", args={"n": "${inputs.n}"}), step("b", depends_on=["c"])]
+    answer = {"subtasks": [{**every, **one} for one in steps]}
     for plan in (answer, Plan.model_validate(answer)):
         report = validate_plan(plan, goal, tools=TOOLS, world=LocalWorld())
         assert [(f.code, f.subtasks) for f in report.faults] == [("unknown_dependency", ("b",))]

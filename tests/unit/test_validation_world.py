@@ -58,6 +58,9 @@ class StubWorld:
     def module(self, name: str) -> bool:
         return name not in self.absent
 
+    def defines(self, module: str, name: str) -> bool:
+        return f"{module}:{name}" not in self.absent
+
 
 def step(id: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
     made = {"id": id, "kind": "tool", "tool": tool, "args": {"of": id}}

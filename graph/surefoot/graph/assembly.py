@@ -20,7 +20,7 @@ from surefoot.nodes.dispatcher import dispatch
 from surefoot.nodes.executor import execute
 from surefoot.nodes.human import after_human, ask_people
 from surefoot.nodes.load import after_load, load
-from surefoot.nodes.planner import draft_plan
+from surefoot.nodes.planner import after_planner, draft_plan
 from surefoot.nodes.reflector import reflect
 from surefoot.nodes.rollback import roll_back
 from surefoot.nodes.validator import after_validator, check_plan
@@ -77,7 +77,6 @@ def assemble(contexts: Contexts) -> TaskGraph:
     graph = TaskGraph(TaskState, input_schema=TaskInput)
     _add_nodes(graph, contexts)
     graph.add_edge(START, "load")
-    graph.add_edge("planner", "validator")
     graph.add_edge("rollback", "dispatcher")
     _add_ways(graph)
     return graph
@@ -101,6 +100,7 @@ def _add_nodes(graph: TaskGraph, contexts: Contexts) -> None:
 def _add_ways(graph: TaskGraph) -> None:
     ways: list[tuple[str, Callable[[TaskState], Hashable], tuple[str, ...]]] = [
         ("load", after_load, ("planner", "dispatcher", "reflector", "human", "end")),
+        ("planner", after_planner, ("validator", "end")),
         ("validator", after_validator, ("planner", "dispatcher", "end")),
         ("checkpoint_judge", after_judge, ("dispatcher", "rollback", "planner", "human", "end")),
         ("human", after_human, ("dispatcher", "planner", "rollback", "end")),

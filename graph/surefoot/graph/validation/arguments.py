@@ -181,11 +181,11 @@ def _text(case: Case, node: Node, text: str) -> Json:
     if alone is not None:
         return _looked_up(case, node, alone)
     if reference_faults(text):
-        return Unknown(text)
+        return Unknown(text, inline=True)
     if not find_references(text):
         return resolve(text, lambda _: None)
     known = literal(node.scope, text)
-    return Unknown(text, frozenset(["string"])) if known is None else known
+    return Unknown(text, frozenset(["string"]), inline=True) if known is None else known
 
 
 def literal(scope: Scope, text: str) -> str | None:

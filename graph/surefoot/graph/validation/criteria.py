@@ -3,14 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from surefoot.graph.checks import ArtifactCheck, Check
+from surefoot.graph.checks import ArtifactCheck, Check, FileCheck
 from surefoot.graph.plan import Subtask
+from surefoot.graph.validation.evidence import has_evidence, touches
 from surefoot.graph.validation.outline import Case, Node, Scope
 from surefoot.graph.validation.report import Findings
+from surefoot.graph.validation.result_types import declared_artifacts
 from surefoot.graph.validation.wording import did_you_mean, listed
 
 MAX_OUTPUTS = 5
 """A leaf with more outputs than this does several things."""
+
+PUTTING_TOOLS = frozenset(["write_artifact"])
+"""Built-in tools that put artifacts."""
 
 SOLE_OBJECTIVE = "objective"
 """How `covers` may name a goal's single `objective:` text."""
@@ -22,7 +27,7 @@ def check_criteria(case: Case, findings: Findings) -> None:
         says = "goal.acceptance is empty: the task counts as done when every subtask is verified"
         findings.warn("uncovered_criterion", says)
     for node in case.nodes:
-        _check_leaf(node, findings)
+        _check_leaf(case, node, findings)
     if case.task.plan is None:
         return
     coverage = _Coverage.of(case)
@@ -32,11 +37,11 @@ def check_criteria(case: Case, findings: Findings) -> None:
         coverage.check_sizes(case, findings)
 
 
-def _check_leaf(node: Node, findings: Findings) -> None:
+def _check_leaf(case: Case, node: Node, findings: Findings) -> None:
     unit = node.unit
     if not node.is_leaf or node.damaged:
         return
-    _check_own_artifacts(node, findings)
+    _check_own_artifacts(case, node, findings)
     if not unit.success and not unit.outputs:
         where = ", each," if node.in_each else ""
         findings.fault(
@@ -47,20 +52,29 @@ def _check_leaf(node: Node, findings: Findings) -> None:
         )
 
 
-def _check_own_artifacts(node: Node, findings: Findings) -> None:
-    """A check of an artifact that looks like a slip for one of the declared outputs."""
-    declared = node.unit.artifact_names()
+def _check_own_artifacts(case: Case, node: Node, findings: Findings) -> None:
+    """A check of an artifact that nobody declares.
+
+    A tool of the user's may put it all the same, so that is only a warning in a file, unless it
+    looks like a slip or the tool is a built-in one that puts none.
+    """
+    declared = {name for _, work in node.works() for name in work.artifact_names()}
+    spec = case.tools.get(node.unit.tool or "")
+    puts_none = spec is not None and spec.module == "builtin" and spec.name not in PUTTING_TOOLS
     for check in node.unit.success:
-        if not isinstance(check, ArtifactCheck) or check.name in declared:
+        if not isinstance(check, ArtifactCheck) or "${" in check.name:
+            continue
+        bare = check.name.rpartition("/")[2]
+        if bare in declared or any(bare in declared_artifacts(one) for one in case.nodes):
             continue
         hint = did_you_mean(check.name, declared)
-        if hint:
-            findings.fault(
-                "unknown_reference",
-                f"subtask {node.id!r} checks the artifact {check.name!r}, which is not among its "
-                f"outputs{hint}",
-                [node.id],
-            )
+        findings.note(
+            "unknown_reference",
+            f"subtask {node.id!r} checks the artifact {check.name!r}, which no subtask has among "
+            f"its outputs{hint or '; add it to the outputs of the subtask that makes it'}",
+            [node.id],
+            fatal=bool(hint) or puts_none or case.by_model,
+        )
 
 
 @dataclass(slots=True)
@@ -84,7 +98,7 @@ class _Coverage:
                 for criterion in covers:
                     self.by_id.setdefault(criterion, []).append(name)
         for node in case.nodes:
-            for name in _made_by(node):
+            for name in _made_by(node, declared_only=case.by_model):
                 for key in (name, f"{node.id}/{name}"):
                     self.makers.setdefault(key, []).append(node.id)
         return self
@@ -108,12 +122,13 @@ class _Coverage:
     def check_covered(self, case: Case, findings: Findings) -> None:
         """Every objective and acceptance criterion must be covered by somebody."""
         goal = case.task.goal
-        if not self.by_id and (goal.objectives or goal.objective):
+        labelled = bool(self.by_id) or (case.by_model and bool(goal.objectives))
+        if not labelled and (goal.objectives or goal.objective):
             says = (
                 "nothing in the plan has `covers`: the whole plan counts as covering all objectives"
             )
             findings.warn("uncovered_criterion", says)
-        elif self.by_id:
+        else:
             for objective in goal.objectives:
                 if objective.id not in self.by_id:
                     findings.fault(
@@ -123,13 +138,34 @@ class _Coverage:
                         [objective.id],
                     )
         for n, check in enumerate(goal.acceptance):
-            self._check_criterion(check, check.id or f"acceptance[{n}]", findings)
+            self._check_criterion(case, check, check.id or f"acceptance[{n}]", findings)
+        if case.by_model:
+            self._check_labels(case, findings)
         for scope in case.scopes:
             for milestone in scope.plan.milestones:
                 for check in milestone.checks:
                     self._check_milestone(check, scope.full(milestone.id), findings)
 
-    def _check_criterion(self, check: Check, name: str, findings: Findings) -> None:
+    def _check_labels(self, case: Case, findings: Findings) -> None:
+        """A label alone covers nothing: somebody who carries it must produce or check something."""
+        carriers: dict[str, list[Node]] = {}
+        for scope in case.scopes:
+            phases = {phase.id: phase.covers for phase in scope.plan.phases}
+            for node, subtask in zip(scope.nodes, scope.plan.subtasks, strict=True):
+                for name in {*subtask.covers, *phases.get(subtask.phase or "", ())}:
+                    carriers.setdefault(name, []).append(node)
+        for name in self.by_id:
+            nodes = carriers.get(name, [])
+            if not any(has_evidence(node) for node in nodes):
+                who = listed([node.id for node in nodes]) if nodes else "an empty phase"
+                findings.fault(
+                    "uncovered_criterion",
+                    f"{name!r} is covered by {who} in name only: nothing produced or checked there "
+                    "shows it; declare the artifact or add a check that a program can evaluate",
+                    [name],
+                )
+
+    def _check_criterion(self, case: Case, check: Check, name: str, findings: Findings) -> None:
         covered = check.id in self.by_id
         if isinstance(check, ArtifactCheck):
             if self._is_made(check):
@@ -140,9 +176,17 @@ class _Coverage:
                 f"acceptance {name!r} needs the artifact {check.name!r}, but no subtask declares "
                 f"it{hint or '; add it to the `outputs` of the subtask that makes it'}",
                 [name],
-                fatal=not covered,
+                fatal=not covered or case.by_model,
             )
-        elif self.by_id and check.id is not None and not covered:
+        elif isinstance(check, FileCheck) and case.by_model and check.exists:
+            if not touches(case, check):
+                findings.fault(
+                    "uncovered_criterion",
+                    f"acceptance {name!r} needs the file {check.path!r}, but no subtask writes or "
+                    "checks it; add it to the `writes` of the subtask that makes it",
+                    [name],
+                )
+        elif (self.by_id or case.by_model) and check.id is not None and not covered:
             findings.fault(
                 "uncovered_criterion",
                 f"no subtask or phase covers the acceptance criterion {name!r}; add it to the "
@@ -200,8 +244,10 @@ def _covers(scope: Scope) -> Iterator[tuple[str, list[str]]]:
         yield scope.full(subtask.id), subtask.covers
 
 
-def _made_by(node: Node) -> Iterator[str]:
+def _made_by(node: Node, *, declared_only: bool) -> Iterator[str]:
     """Artifact names a unit declares, or checks in its `success`: it must have made those too."""
     for _, work in node.works():
         yield from work.artifact_names()
+        if declared_only:
+            continue
         yield from (check.name for check in work.success if isinstance(check, ArtifactCheck))

@@ -3,12 +3,16 @@
 import json
 from collections.abc import Iterator
 
+from surefoot.graph.errors import ReferenceMissing
 from surefoot.graph.plan import Unit, Work
 from surefoot.graph.ports import ToolSpec
-from surefoot.graph.references import find_references
+from surefoot.graph.references import Reference, find_references, resolve
+from surefoot.graph.shapes import is_object
+from surefoot.graph.validation.arguments import input_value
 from surefoot.graph.validation.outline import Case, Node, Scope
 from surefoot.graph.validation.report import Findings
 from surefoot.graph.validation.wording import listed
+from surefoot.graph.values import Json, JsonObject
 
 RUN_COMMAND = "run_command"
 
@@ -57,23 +61,54 @@ def _tools_of(case: Case, work: Work) -> Iterator[ToolSpec]:
 
 
 def _check_duplicates(case: Case, scope: Scope, findings: Findings) -> None:
-    seen: dict[tuple[str, str], list[str]] = {}
+    seen: dict[tuple[str, str], list[Node]] = {}
     for node in scope.nodes:
         unit = node.unit
-        if unit.kind == "tool" and unit.tool and _is_literal(unit):
-            args = json.dumps(unit.args, sort_keys=True)
-            seen.setdefault((unit.tool, args), []).append(node.id)
-    for (tool, _), ids in seen.items():
-        distinct = list(dict.fromkeys(ids))
-        if len(distinct) > 1:
+        if unit.kind == "tool" and unit.tool:
+            seen.setdefault((unit.tool, _meaning(case, scope, unit)), []).append(node)
+    for (tool, _), nodes in seen.items():
+        ids = list(dict.fromkeys(node.id for node in nodes))
+        if len(ids) > 1:
             spec = case.tools.get(tool)
+            changes = spec is not None and spec.effect != "read"
             findings.note(
                 "duplicate_work",
-                f"{listed(distinct)} call {tool!r} with the same arguments; do it once and let the "
+                f"{listed(ids)} call {tool!r} with the same arguments; do it once and let the "
                 "others look the result up",
-                distinct,
-                fatal=spec is not None and spec.effect != "read",
+                ids,
+                fatal=changes and (case.by_model or _is_literal(nodes[0].unit)),
             )
+
+
+def _meaning(case: Case, scope: Scope, unit: Unit) -> str:
+    """Arguments as they would be after look-ups: two ways to write one value are one.
+
+    Defaults of the tool's schema are filled in, inputs looked up; a reference to a result stands
+    for itself, without what may be left out of its text.
+    """
+
+    def lookup(reference: Reference) -> Json:
+        try:
+            return input_value(scope, reference)
+        except ReferenceMissing:
+            return "\0".join(["", reference.head, *reference.path, reference.artifact or "", ""])
+
+    try:
+        args = resolve(unit.args, lookup)
+    except ReferenceMissing:
+        args = unit.args
+    return json.dumps({**_defaults(case.tools.get(unit.tool or "")), **args}, sort_keys=True)
+
+
+def _defaults(spec: ToolSpec | None) -> JsonObject:
+    properties = spec.schema.get("properties") if spec is not None else None
+    if not is_object(properties):
+        return {}
+    return {
+        name: schema["default"]
+        for name, schema in properties.items()
+        if is_object(schema) and "default" in schema
+    }
 
 
 def _is_literal(unit: Unit) -> bool:

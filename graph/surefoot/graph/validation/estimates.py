@@ -2,10 +2,11 @@
 
 The shortest possible time is the larger of the critical path and the sum over the concurrency
 (R. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math., 1969). Work without
-an estimate counts as nothing, so a fault here is a proof, silence is none.
+an estimate counts as nothing, so a fault here is a proof, silence is none. Where a history of tools
+is at hand it fills in for missing estimates: a fault for a model's plan, a warning for a file.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from surefoot.graph.shapes import is_array
@@ -29,38 +30,57 @@ class Cost:
 def check_estimates(case: Case, findings: Findings) -> None:
     """Note `over_budget` for the task and for every group with a budget of its own."""
     limits = case.task.budget
-    _compare(case, _of_scope(case, case.top), limits.max_steps, limits.max_seconds, "", findings)
+    _check_scope(case, case.top, limits.max_steps, limits.max_seconds, findings)
     for scope in case.scopes:
-        owner = scope.owner
-        if owner is not None and owner.unit.budget:
-            budget = owner.unit.budget
-            cost = _of_scope(case, scope)
+        if scope.owner is not None and scope.owner.unit.budget:
+            budget = scope.owner.unit.budget
             steps, seconds = _number(budget.get("max_steps")), _number(budget.get("max_seconds"))
-            _compare(case, cost, steps, seconds, owner.id, findings)
+            _check_scope(case, scope, steps, seconds, findings)
 
 
-def _compare(
+def _check_scope(
     case: Case,
-    cost: Cost,
+    scope: Scope,
     max_steps: float | None,
     max_seconds: float | None,
-    owner: str,
     findings: Findings,
 ) -> None:
+    """Compare with the estimates, and where those fit, with the history as well."""
+    owner = "" if scope.owner is None else scope.owner.id
     budget = f"the budget of {owner!r}" if owner else "the budget"
-    ids = [owner] if owner else []
+    proven = replace(case, seconds={})
+    cost = _of_scope(proven, scope)
     if max_steps is not None and cost.leaves > max_steps:
         findings.fault(
             "over_budget",
             f"the plan has {cost.leaves} subtasks, each at least one step, but {budget} allows "
             f"max_steps {max_steps:g}; raise it or plan less",
-            ids,
+            [owner] if owner else [],
         )
     if max_seconds is None:
         return
+    fits = not _too_long(case, cost, max_seconds, owner, findings, fatal=True)
+    if fits and case.seconds:
+        likely = _of_scope(case, scope)
+        _too_long(case, likely, max_seconds, owner, findings, fatal=case.by_model)
+
+
+def _too_long(
+    case: Case,
+    cost: Cost,
+    max_seconds: float,
+    owner: str,
+    findings: Findings,
+    *,
+    fatal: bool,
+) -> bool:
+    """Note it where the shortest possible time is above the limit."""
+    budget = f"the budget of {owner!r}" if owner else "the budget"
+    ids = [owner] if owner else []
     at_once = cost.sum_s / case.task.concurrency
     needed = max(cost.path_s, at_once)
-    if needed > max_seconds * (1 + 1e-9):
+    over = needed > max_seconds * (1 + 1e-9)
+    if over:
         if cost.path_s >= at_once:
             why = f"the longest chain is estimated at {cost.path_s:g} s: {chain(cost.critical)}"
             ids = ids or list(cost.critical)
@@ -69,11 +89,13 @@ def _compare(
                 f"all estimates are {cost.sum_s:g} s, at {case.task.concurrency} at a time "
                 f"{at_once:g} s"
             )
-        findings.fault(
+        findings.note(
             "over_budget",
             f"{why}; {budget} allows max_seconds {max_seconds:g}; raise it or plan less",
             ids,
+            fatal=fatal,
         )
+    return over
 
 
 def _of_scope(case: Case, scope: Scope) -> Cost:
@@ -105,6 +127,8 @@ def _back(before: list[int], last: int) -> list[int]:
 
 def _of_node(case: Case, node: Node) -> Cost:
     estimate = node.unit.estimated_seconds
+    if estimate is None and node.unit.kind == "tool":
+        estimate = case.seconds.get(node.unit.tool or "")
     if node.inner is not None:
         inner = _of_scope(case, node.inner)
         return Cost(inner.path_s, max(inner.sum_s, estimate or 0.0), inner.leaves)

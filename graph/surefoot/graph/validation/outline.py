@@ -94,6 +94,7 @@ class Case:
     Attributes:
         by_model: the plan comes from a model, not from a file: some warnings become faults.
         models: model names configured outside the task file.
+        seconds: what a call of a tool took so far, by tool.
     """
 
     parsed: Parsed
@@ -103,6 +104,7 @@ class Case:
     tools: Mapping[str, ToolSpec]
     world: World
     models: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     by_model: bool = False
 
     @property
@@ -128,6 +130,7 @@ def outline(
     tools: Mapping[str, ToolSpec],
     world: World,
     models: Sequence[str] = (),
+    seconds: Mapping[str, float] | None = None,
     by_model: bool = False,
 ) -> Case:
     """Lay a parsed task out for the checks."""
@@ -153,6 +156,7 @@ def outline(
         tools=tools,
         world=world,
         models=tuple(name for name in models if name),
+        seconds=seconds or {},
         by_model=by_model,
     )
 

@@ -20,13 +20,17 @@ from surefoot.graph.values import Json, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value looked up at run time; `types` None = it may be anything."""
+    """A value looked up at run time; `types` None = it may be anything.
+
+    `text` is a reference's own text, or where `inline` a whole text with references in it.
+    """
 
     text: str
     types: Types | None = None
+    inline: bool = False
 
     def __repr__(self) -> str:
-        return f"${{{self.text}}}"
+        return repr(self.text) if self.inline else f"${{{self.text}}}"
 
 
 Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
@@ -60,7 +64,13 @@ def _type_keyword(
         yield from _ORIGINAL["type"](validator, types, instance, schema) or ()
     elif instance.types is not None and not overlapping(instance.types, allowed):
         kinds, wanted = " or ".join(sorted(instance.types)), " or ".join(sorted(allowed))
-        yield ValidationError(f"{instance!r} gives {kinds}, not {wanted}")
+        if instance.inline:
+            yield ValidationError(
+                f"must be {wanted}, and {instance!r} is a text; a reference keeps its type only "
+                "where it stands alone"
+            )
+        else:
+            yield ValidationError(f"{instance!r} gives {kinds}, not {wanted}")
 
 
 def _one_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:

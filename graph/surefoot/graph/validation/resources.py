@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from surefoot.graph.checks import Check, CommandCheck, JudgeCheck, PythonCheck
+from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.references import find_references
 from surefoot.graph.shapes import is_array, is_object
 from surefoot.graph.task import Models
@@ -89,12 +90,19 @@ def _check_program(case: Case, check: Check, ids: tuple[str, ...], findings: Fin
     if isinstance(check, CommandCheck):
         _check_command(case, check.run, owner, ids, findings)
     if isinstance(check, PythonCheck):
-        module = check.call.partition(":")[0]
+        module, _, function = check.call.partition(":")
         if not case.world.module(module):
             findings.fault(
                 "missing_resource",
                 f"{owner}: the check {check.call!r} needs the Python module {module!r}, which is "
                 "neither in the task file's folder nor installed",
+                ids,
+            )
+        elif not case.world.defines(module, function):
+            findings.fault(
+                "missing_resource",
+                f"{owner}: the check {check.call!r} needs the function {function!r}, which the "
+                f"module {module!r} does not define",
                 ids,
             )
 
@@ -167,7 +175,7 @@ def _check_models(case: Case, findings: Findings) -> None:
     if case.task.budget.max_cost_usd is None:
         return
     prices = case.task.model.prices if isinstance(case.task.model, Models) else {}
-    used = [*stated, *(case.models if users and not stated else ())]
+    used = _used_models(case) if users else stated
     unpriced = [name for name in dict.fromkeys(used) if name not in prices]
     if unpriced:
         findings.fault(
@@ -175,6 +183,14 @@ def _check_models(case: Case, findings: Findings) -> None:
             f"the budget limits the cost, but {listed(unpriced)} has no price; add it under "
             "`model.prices` (USD per million tokens) or take `max_cost_usd` out",
         )
+
+
+def _used_models(case: Case) -> list[str]:
+    """Every model of every role; roles that the file leaves open play the configured one."""
+    model = case.task.model
+    stated = model.model_dump(exclude_unset=True) if isinstance(model, Models) else model
+    roles = ModelRoles.of({"model": stated}, case.models[0] if case.models else None)
+    return [name for ladder in roles.ladders.values() for name in ladder]
 
 
 def models_of(model: str | Models | None) -> list[str]:

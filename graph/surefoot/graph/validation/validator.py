@@ -1,6 +1,7 @@
 """The two doors of the validator: a whole task file, or a plan for a task."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from surefoot.graph.plan import Plan
 from surefoot.graph.ports import ToolSpec
@@ -14,6 +15,7 @@ from surefoot.graph.validation.effects import check_effects
 from surefoot.graph.validation.estimates import check_estimates
 from surefoot.graph.validation.kinds import check_kinds
 from surefoot.graph.validation.lookups import check_lookups
+from surefoot.graph.validation.model_plans import check_model_plan
 from surefoot.graph.validation.outline import Case, outline
 from surefoot.graph.validation.outputs import check_outputs
 from surefoot.graph.validation.parsing import parse_task
@@ -27,6 +29,7 @@ from surefoot.graph.values import JsonObject
 
 CHECKS: tuple[Callable[[Case, Findings], None], ...] = (
     check_structure,
+    check_model_plan,
     check_kinds,
     check_shapes,
     check_dependencies,
@@ -49,6 +52,7 @@ def validate_task(
     world: World,
     tool_faults: Sequence[Fault] = (),
     models: Sequence[str] = (),
+    seconds: Mapping[str, float] | None = None,
 ) -> Report:
     """Find everything that is wrong with a task file.
 
@@ -58,20 +62,23 @@ def validate_task(
         world: answers for the machine the task would run on.
         tool_faults: what went wrong in loading the modules (`bad_tools_module`).
         models: models configured outside the file (`--model`, SUREFOOT_MODEL).
+        seconds: seconds a call of a tool took so far, by tool, where a history is at hand.
 
     Returns:
         The report; never raises for what is in the mapping.
     """
-    return _validate(mapping, tools, world, tool_faults, models, by_model=False)
+    around = _Around(tools, world, tuple(models), seconds or {})
+    return _validate(mapping, around, tool_faults, by_model=False)
 
 
 def validate_plan(
     plan: Plan | JsonObject,
-    task: TaskFile,
+    task: TaskFile | JsonObject,
     *,
     tools: Mapping[str, ToolSpec],
     world: World,
     models: Sequence[str] = (),
+    seconds: Mapping[str, float] | None = None,
     by_model: bool = True,
 ) -> Report:
     """Find everything that is wrong with a plan for a task, as one that a model made.
@@ -82,22 +89,33 @@ def validate_plan(
         tools: as `validate_task`.
         world: as `validate_task`.
         models: as `validate_task`.
-        by_model: wrong sizes are faults, not warnings.
+        seconds: as `validate_task`.
+        by_model: every field must be given, a label alone covers nothing, and wrong sizes and a
+            history that says it takes too long are faults, not warnings.
 
     Returns:
         The report; its `task` is the task with this plan.
     """
     given = plan.model_dump(exclude_unset=True) if isinstance(plan, Plan) else plan
-    mapping = {**task.model_dump(exclude_unset=True), "plan": given}
-    return _validate(mapping, tools, world, (), models, by_model=by_model)
+    stated = task.model_dump(exclude_unset=True) if isinstance(task, TaskFile) else task
+    around = _Around(tools, world, tuple(models), seconds or {})
+    return _validate({**stated, "plan": given}, around, (), by_model=by_model)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a task file is judged against."""
+
+    tools: Mapping[str, ToolSpec]
+    world: World
+    models: tuple[str, ...]
+    seconds: Mapping[str, float]
 
 
 def _validate(
     mapping: JsonObject,
-    tools: Mapping[str, ToolSpec],
-    world: World,
+    around: _Around,
     tool_faults: Sequence[Fault],
-    models: Sequence[str],
     *,
     by_model: bool,
 ) -> Report:
@@ -110,7 +128,14 @@ def _validate(
     if not check_plain(mapping, findings):
         return findings.report(None)
     parsed = parse_task(mapping, findings)
-    case = outline(parsed, tools=tools, world=world, models=models, by_model=by_model)
+    case = outline(
+        parsed,
+        tools=around.tools,
+        world=around.world,
+        models=around.models,
+        seconds=around.seconds,
+        by_model=by_model,
+    )
     for check in CHECKS:
         check(case, findings)
     return findings.report(parsed.task)

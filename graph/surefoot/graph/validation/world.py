@@ -3,6 +3,7 @@
 `LocalWorld` answers for this machine; tests give a stub.
 """
 
+import ast
 import importlib.util
 import os
 import shutil
@@ -38,6 +39,10 @@ class World(Protocol):
 
     def module(self, name: str) -> bool:
         """Whether a Python module can be found, in the task's folder or installed."""
+        ...
+
+    def defines(self, module: str, name: str) -> bool:
+        """Whether a module that is there may have this name; False only where it surely has not."""
         ...
 
 
@@ -90,13 +95,62 @@ class LocalWorld:
             return True
         if not all(part.isidentifier() for part in (top, *rest)):
             return False
-        place = self.task_dir.joinpath(top, *rest)
-        if place.with_suffix(".py").is_file() or place.is_dir():
+        if self._own_source(name) is not None or self.task_dir.joinpath(top, *rest).is_dir():
             return True
         try:
             return importlib.util.find_spec(top) is not None
         except (ImportError, ValueError, AttributeError):
             return False
+
+    def defines(self, module: str, name: str) -> bool:
+        """See `World`; only the source of modules in the task's folder is read, never imported."""
+        source = self._own_source(module)
+        if source is None:
+            return True
+        try:
+            return may_define(source.read_text(encoding="utf-8"), name)
+        except (OSError, ValueError, SyntaxError, RecursionError):
+            return True
+
+    def _own_source(self, module: str) -> Path | None:
+        """The file of a module in the task's folder."""
+        if self.task_dir is None:
+            return None
+        place = self.task_dir.joinpath(*module.split("."))
+        found = (place.with_suffix(".py"), place / "__init__.py")
+        return next((path for path in found if path.is_file()), None)
+
+
+def may_define(source: str, name: str) -> bool:
+    """Whether a module's source may give it a top-level name.
+
+    Args:
+        source: Python.
+        name: what is looked for, in any statement outside functions and classes.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    stack: list[ast.AST] = [ast.parse(source)]
+    while stack:
+        node = stack.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                if node.name in (name, "__getattr__"):
+                    return True
+                continue
+            case ast.ImportFrom() | ast.Import():
+                bound = {alias.asname or alias.name.split(".")[0] for alias in node.names}
+                if name in bound or "*" in bound:
+                    return True
+            case ast.Name(id=id, ctx=ast.Store()) if id == name:
+                return True
+            case ast.Call(func=ast.Name(id="globals" | "setattr" | "exec")):
+                return True
+            case _:
+                pass
+        stack.extend(ast.iter_child_nodes(node))
+    return False
 
 
 def _command_path() -> str:
