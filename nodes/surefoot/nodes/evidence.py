@@ -80,11 +80,14 @@ def artifacts_named(
 ) -> list[ArtifactRef] | None:
     """What an artifact name means: `SUBTASK/NAME`, or the bare name's declarer.
 
-    Of a foreach it means every child's; an empty foreach has none, and that is no fault. None
-    where there is no such artifact.
+    Of a foreach it means every child's; an empty foreach has none, and that is no fault. What is
+    inside a group is found with the group. None where there is no such artifact.
     """
     producer, slash, bare = name.rpartition("/")
-    producers = [producer] if slash else [id for id in seen.index.raw if _declares(seen, id, bare)]
+    if slash:
+        producers = [_known_maker(producer, records)]
+    else:
+        producers = [id for id in seen.index.raw if _declares(seen, id, bare)]
     found: list[ArtifactRef] = []
     empty = False
     for id in producers:
@@ -96,13 +99,23 @@ def artifacts_named(
     return found if found or empty else None
 
 
+def _known_maker(producer: str, records: Mapping[str, Record]) -> str:
+    """The subtask of this plan that has the artifacts of a full id: itself, or a group around."""
+    while producer not in records and "/" in producer:
+        producer = producer.rpartition("/")[0]
+    return producer
+
+
 def _declares(seen: Views, id: str, name: str) -> bool:
     return name in _all_declared(seen.index.raw[id])
 
 
 def _all_declared(raw: JsonObject) -> list[str]:
-    """The outputs of a subtask, and of the children it will have."""
-    return [*_declared(raw), *_declared(cast("JsonObject", raw.get("each") or {}))]
+    """The outputs of a subtask, of the children it will have, and of what is inside a group."""
+    each: JsonObject = raw.get("each") or {}
+    plan: JsonObject = raw.get("plan") or {}
+    inside = [*([each] if each else ()), *cast("list[JsonObject]", plan.get("subtasks") or [])]
+    return [*_declared(raw), *(name for one in inside for name in _all_declared(one))]
 
 
 def _declared(raw: JsonObject) -> list[str]:

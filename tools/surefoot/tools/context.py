@@ -145,7 +145,8 @@ def find_artifact(name: str, known: Sequence[str]) -> str:
     """
     if name in known:
         return name
-    meant = [full for full in known if full.rpartition("/")[2] == name]
+    # Inside a group a maker is known without what stands around it.
+    meant = [full for full in known if full.endswith(f"/{name}")]
     if len(meant) == 1:
         return meant[0]
     if meant:
