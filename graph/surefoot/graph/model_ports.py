@@ -56,6 +56,7 @@ class Ask:
         shape_binds: an answer that does not fit `schema` is refused. False: the schema only guides,
             and any one JSON object goes to the asker, who finds all that is wrong with it.
         subtask: on whose behalf, None for the task's own.
+        until: POSIX seconds, when nobody waits for the answer any more; None = no such time.
     """
 
     call: CallName
@@ -68,6 +69,7 @@ class Ask:
     shape_binds: bool = True
     subtask: str | None = None
     attempt: int = 0
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,7 @@ class Turn:
         tools: function schemas that may be called, `finish` among them.
         rung: position in the model ladder to begin with.
         sample: which independent sample this is (votes), 0 without votes.
+        until: POSIX seconds, when nobody waits for the reply any more; None = no such time.
     """
 
     brief: Brief
@@ -100,6 +103,7 @@ class Turn:
     step: int
     rung: int = 0
     sample: int = 0
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

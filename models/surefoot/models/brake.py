@@ -78,7 +78,14 @@ class Brake:
             self.window = self.stormy_since = None
 
     def failed(
-        self, now: float, *, left_at: float, busy: bool, retry_after_s: float | None, draw: float
+        self,
+        now: float,
+        *,
+        left_at: float,
+        busy: bool,
+        retry_after_s: float | None,
+        draw: float,
+        counts: bool = True,
     ) -> float:
         """A request failed for a reason that may pass.
 
@@ -88,16 +95,18 @@ class Brake:
             busy: the server itself asked to come back later.
             retry_after_s: when, if it said so.
             draw: uniform in [0, 1).
+            counts: False for one silent call among others: it says nothing about the server.
 
         Returns:
             Seconds that the one who failed waits at least.
         """
-        if left_at >= self._last_failure:
+        if counts and left_at >= self._last_failure:
             self.failures += 1
-        self._last_failure = max(self._last_failure, now)
+        if counts:
+            self._last_failure = max(self._last_failure, now)
         backoff = full_jitter_s(self.failures - 1 if self.failures else 0, draw=draw)
         wait = backoff if retry_after_s is None else retry_after_s
-        if busy or self.failures >= STORM_AFTER:
+        if busy or (counts and self.failures >= STORM_AFTER):
             self.window = 1
             if self.stormy_since is None:
                 self.stormy_since = now
