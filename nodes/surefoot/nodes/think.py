@@ -26,6 +26,9 @@ from surefoot.nodes.steps import (
     out_of_time,
 )
 
+TORN_AFTER_S = 2.0
+"""A client that knows the time limit gives up by itself, with a reason; others are torn."""
+
 GO_ON = (
     f"Your last message called no function. Call a tool to go on, or {FINISH}(result) if "
     "everything that was asked for is done."
@@ -49,7 +52,7 @@ async def think(state: SubtaskState, runtime: Runtime[StepContext]) -> Command[W
     turn = _turn(state, context)
     context.tell("retrying" if _again(state) else "calling", MODEL, turn.step)
     try:
-        async with asyncio.timeout(context.seconds_left()):
+        async with asyncio.timeout(context.seconds_left() + TORN_AFTER_S):
             shorter = await _shortened(state, turn, context)
             if shorter is not None:
                 update = {"history": Overwrite({"0": shorter}), "folded": state.get("step", 0)}
@@ -76,6 +79,7 @@ def _turn(state: SubtaskState, context: StepContext) -> Turn:
         attempt=order.attempt,
         step=state.get("step", 0) + 1,
         sample=context.sample,
+        until=context.deadline,
     )
 
 
