@@ -47,13 +47,18 @@ class GroupJournal(TaskJournal):
         self, type: str, *, subtask: str | None = None, attempt: int | None = None, **facts: Json
     ) -> None:
         """See `TaskJournal.event`; a group that pauses or fails says so under its own name."""
-        if subtask is None and type in UNTOLD:
+        if subtask is None and self._is_routine(type, facts):
             return
         told = type.replace("Task", "Group", 1) if subtask is None else type
         about = self._group if subtask is None else self._full(subtask)
         if facts.get("milestone"):
             facts["milestone"] = self._full(facts["milestone"])
         super().event(told, subtask=about, attempt=attempt, **facts)
+
+    def _is_routine(self, type: str, facts: JsonObject) -> bool:
+        """Whether the plan around tells of it already, or there is nothing to tell."""
+        given = type == "PlanAccepted" and self._on_plan is None
+        return type in UNTOLD or given or (type == "AcceptanceChecked" and not facts["verdicts"])
 
     def subtask(self, id: str, **columns: Json) -> None:
         """See `TaskJournal.subtask`."""

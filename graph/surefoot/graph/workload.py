@@ -47,22 +47,37 @@ class Item:
         return self.state in ("completed", "skipped", "failed")
 
 
-def workload_of(plan: JsonObject, seen: Mapping[str, Seen], *, now: float) -> list[Item]:
+def workload_of(
+    plan: JsonObject,
+    seen: Mapping[str, Seen],
+    *,
+    now: float,
+    plans: Mapping[str, JsonObject] | None = None,
+) -> list[Item]:
     """List the plan's leaves and gates with what is known of them.
 
     Args:
         plan: JSON-plain.
         seen: by subtask or child id; what is missing is pending.
         now: POSIX seconds, for what is running.
+        plans: those that were made for groups, by the group's id.
     """
     weights = {s.get("weight", 1) for s in cast("list[JsonObject]", plan.get("subtasks") or [])}
-    builder = _Builder(seen, now, weighed=len(weights) > 1)
+    builder = _Builder(seen, now, weighed=len(weights) > 1, plans=plans or {})
     builder.add_plan(plan, prefix="", weight=1.0, entry=None)
     return builder.items
 
 
 class _Builder:
-    def __init__(self, seen: Mapping[str, Seen], now: float, *, weighed: bool) -> None:
+    def __init__(
+        self,
+        seen: Mapping[str, Seen],
+        now: float,
+        *,
+        weighed: bool,
+        plans: Mapping[str, JsonObject],
+    ) -> None:
+        self._plans = plans
         self.items: list[Item] = []
         self._weighed = weighed
         self._seen = seen
@@ -89,7 +104,7 @@ class _Builder:
     def add_unit(self, name: str, unit: Mapping[str, Any], *, weight: float) -> tuple[int, int]:
         """Add a leaf or a container; returns the items where it starts and where it is over."""
         seen = self._seen.get(name) or Seen()
-        kind, inner = unit.get("kind"), unit.get("plan")
+        kind, inner = unit.get("kind"), unit.get("plan") or self._plans.get(name)
         first = len(self.items)
         if kind == "foreach" and seen.children:
             self._add_children(name, unit, weight=weight, n=seen.children)

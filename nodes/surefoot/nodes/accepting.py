@@ -24,7 +24,7 @@ async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: View
     context.journal.event(
         "SubtaskImproved" if outcome["action"] == "improve" else "SubtaskCompleted",
         subtask=outcome["subtask"],
-        attempt=outcome["attempt"] or None,
+        attempt=None if outcome["action"] == "nest" else outcome["attempt"] or None,
         phase=seen.index.phase_of(outcome["subtask"]),
         **marks,
     )

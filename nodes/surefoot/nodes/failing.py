@@ -261,7 +261,7 @@ def _attempt_failed(outcome: Outcome, failure: Failure, choice: str, context: Ta
     context.journal.event(
         "AttemptFailed",
         subtask=outcome["subtask"],
-        attempt=outcome["attempt"] or None,
+        attempt=None if outcome["action"] == "nest" else outcome["attempt"] or None,
         reason=failure["message"],
         kind=failure["kind"],
         choice=choice,

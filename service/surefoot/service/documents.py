@@ -86,20 +86,62 @@ def history_entry(row: Row) -> JsonObject | None:
     }
 
 
-def plan_entries(plan: JsonObject, subtasks: Mapping[str, Row]) -> list[JsonObject]:
-    """Every subtask of a plan, groups' inner ones included, with its present state."""
-    return [_plan_entry(name, subtask, subtasks.get(name)) for name, subtask in plan_subtasks(plan)]
+def plan_entries(
+    plan: JsonObject,
+    subtasks: Mapping[str, Row],
+    made: Mapping[str, JsonObject] | None = None,
+) -> list[JsonObject]:
+    """Every subtask of a plan, groups' inner ones included, with its present state.
+
+    `made`: plans that a model made for groups, by the group's id.
+    """
+    listed = plan_subtasks(plan, made=made)
+    return [_plan_entry(name, subtask, subtasks.get(name)) for name, subtask in listed]
 
 
 def plan_subtasks(
-    plan: Mapping[str, Any], prefix: str = ""
+    plan: Mapping[str, Any], prefix: str = "", *, made: Mapping[str, JsonObject] | None = None
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every subtask of a plan with its full id, groups' inner ones after their group."""
     for subtask in cast("list[Mapping[str, Any]]", plan.get("subtasks") or []):
         name = prefix + subtask["id"]
         yield name, subtask
-        if subtask.get("kind") == "group" and subtask.get("plan"):
-            yield from plan_subtasks(subtask["plan"], f"{name}/")
+        inner = inner_plan(name, subtask, made or {})
+        if inner:
+            yield from plan_subtasks(inner, f"{name}/", made=made)
+
+
+def inner_plan(
+    name: str, unit: Mapping[str, Any], made: Mapping[str, JsonObject]
+) -> Mapping[str, Any] | None:
+    """The plan of a group, given or made; None for what is no group, or has none yet."""
+    return (unit.get("plan") or made.get(name)) if unit.get("kind") == "group" else None
+
+
+def unit_below(
+    name: str,
+    unit: Mapping[str, Any],
+    step: str,
+    *,
+    children: int,
+    made: Mapping[str, JsonObject],
+) -> Mapping[str, Any] | None:
+    """What a further part of an id means below a foreach (of so many children) or a group."""
+    if unit.get("kind") == "foreach":
+        return unit.get("each") if step.isdecimal() and int(step) < children else None
+    inner = inner_plan(name, unit, made) or {}
+    listed = cast("list[Mapping[str, Any]]", inner.get("subtasks") or [])
+    return next((one for one in listed if one["id"] == step), None)
+
+
+def has_made_plans(plan: Mapping[str, Any]) -> bool:
+    """Whether a group anywhere in a plan has a plan that a model makes."""
+    for subtask in cast("list[Mapping[str, Any]]", plan.get("subtasks") or []):
+        unit: Mapping[str, Any] = subtask.get("each") or subtask
+        inner = unit.get("plan")
+        if unit.get("kind") == "group" and (not inner or has_made_plans(inner)):
+            return True
+    return False
 
 
 def phases_of(plan: JsonObject) -> dict[str, str]:

@@ -68,7 +68,7 @@ class Feed:
             if len(page) < PAGE:
                 break
             await asyncio.sleep(0)
-        if any(new.event["type"] == "PlanAccepted" for new in news):
+        if any(new.event["type"] == "PlanAccepted" and not new.event["subtask"] for new in news):
             await self._build()
         return news
 
@@ -92,12 +92,12 @@ class Feed:
     async def _build(self) -> None:
         rows = await self._looker.rows(self._task_id)
         self._history = dict(rows.history)
-        self._picture = TaskPicture(rows.task, rows.plan, rows.subtasks)
+        self._picture = TaskPicture(rows.task, rows.plan, rows.subtasks, rows.made)
 
 
 def _time_left(picture: TaskPicture, history: Mapping[str, History], now: float) -> Eta | None:
     left = remaining_time(
-        workload_of(picture.plan, picture.seen, now=now),
+        workload_of(picture.plan, picture.seen, now=now, plans=picture.made),
         concurrency=picture.concurrency,
         history=history,
         retry_rate=min(picture.retry_rate, 2.0),

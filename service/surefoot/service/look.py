@@ -52,9 +52,11 @@ class Looker:
     async def rows(self, id: str | None) -> TaskRows:
         """Everything the status is composed of."""
         task = await self.task(id)
+        plan = await self.plan_of(task)
         return TaskRows(
             task=task,
-            plan=await self.plan_of(task),
+            plan=plan,
+            made=await self.made_plans(task["id"], plan),
             subtasks=await self.readers.subtask_rows(task["id"]),
             questions=await self.readers.question_rows(task["id"]),
             history=await self.durations(),
@@ -96,7 +98,14 @@ class Looker:
         task = await self.task(id)
         shown = await self.plan_of(task, version)
         rows = {row["id"]: row for row in await self.readers.subtask_rows(task["id"])}
-        return documents.plan_entries(shown, rows)
+        return documents.plan_entries(shown, rows, await self.made_plans(task["id"], shown))
+
+    async def made_plans(self, id: str, plan: JsonObject) -> dict[str, JsonObject]:
+        """The newest plan that a model made for each group, by the group's id."""
+        if not documents.has_made_plans(plan):
+            return {}
+        rows = await self.readers.event_rows(id, types=["GroupPlanned"])
+        return {row["subtask"]: row["facts"]["plan"] for row in rows}
 
     async def events(
         self, id: str | None, *, after: int = 0, follow: bool = False
@@ -238,13 +247,19 @@ class Looker:
         return row
 
     async def _is_planned(self, task: Row, subtask: str) -> bool:
-        """Whether an untouched subtask is in the plan, or is a child of an expanded foreach."""
-        parent, _, index = subtask.rpartition("/")
-        if parent and index.isdecimal():
-            row = await self.readers.subtask_row(task["id"], parent)
-            return row is not None and int(index) < (row["n"] or 0)
+        """Whether an untouched subtask is in the plan: in a group, or an expanded foreach, too."""
         plan = await self.plan_of(task)
-        return any(name == subtask for name, _ in documents.plan_subtasks(plan))
+        made = await self.made_plans(task["id"], plan)
+        unit: JsonObject = {"kind": "group", "plan": plan}
+        name = ""
+        for step in subtask.split("/"):
+            row = await self.readers.subtask_row(task["id"], name) if name else None
+            children = (row["n"] or 0) if row else 0
+            found = documents.unit_below(name, unit, step, children=children, made=made)
+            if found is None:
+                return False
+            name, unit = f"{name}/{step}" if name else step, dict(found)
+        return True
 
     async def _end_results(self, store: "ArtifactStore", task: Row) -> JsonObject:
         results: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from typing import Any, cast
 from surefoot.graph.progress import Counts, ProgressMeter, meter_of, retry_rate
 from surefoot.graph.values import JsonObject, SubtaskState
 from surefoot.graph.workload import Seen
-from surefoot.service.documents import plan_subtasks
+from surefoot.service.documents import inner_plan, plan_subtasks
 from surefoot.service.rows import Row, children_of, posix, seen_of, states_of
 
 
@@ -56,7 +56,13 @@ class Stage:
 class TaskPicture:
     """The present look of one task. `apply` moves it on by one event."""
 
-    def __init__(self, task: Row, plan: JsonObject, subtasks: Iterable[Row]) -> None:
+    def __init__(
+        self,
+        task: Row,
+        plan: JsonObject,
+        subtasks: Iterable[Row],
+        made: Mapping[str, JsonObject] | None = None,
+    ) -> None:
         rows = list(subtasks)
         self.task_id: str = task["id"]
         self.name: str = task["name"]
@@ -66,8 +72,10 @@ class TaskPicture:
         self.ended = posix(task["updated_at"]) if task["status"] in _OVER else None
         """When it came to its end, None while it can still go on."""
         self.plan = plan
-        self.stages = _stages(plan)
-        self.meter: ProgressMeter = meter_of(plan, states_of(rows), children_of(rows))
+        self.made: dict[str, JsonObject] = dict(made or {})
+        """Plans that a model made for groups."""
+        self.stages = _stages(plan, self.made)
+        self.meter: ProgressMeter = meter_of(plan, states_of(rows), children_of(rows), self.made)
         self.seen: dict[str, Seen] = seen_of(rows)
         self.running: dict[str, Running] = {}
         self.troubles: dict[str, Trouble] = {}
@@ -130,6 +138,8 @@ class TaskPicture:
             self._milestone(type, facts["milestone"])
         elif type.startswith("Task"):
             self._task(type, facts, posix(event["time"]))
+        elif type == "GroupPlanned":
+            self._plan_group(subtask, facts["plan"])
         elif subtask is not None:
             self._subtask(type, subtask, facts, event)
 
@@ -188,6 +198,12 @@ class TaskPicture:
             self.meter.expand(id, n)
         self.seen[id] = replace(self.seen.get(id, Seen()), state="running", children=n)
 
+    def _plan_group(self, id: str, plan: JsonObject) -> None:
+        self.made[id] = plan
+        self.meter.nest(id, plan)
+        if id in self._members:
+            self._members[id].children = len(plan["subtasks"])
+
     def _set(self, id: str, state: SubtaskState) -> None:
         parent = id.rpartition("/")[0]
         if parent:
@@ -222,7 +238,7 @@ class TaskPicture:
             tally[row["state"]] = tally.get(row["state"], 0) + 1
         if row["attempts"]:
             self._attempts[id] = row["attempts"]
-        if id in self._members:
+        if id in self._members and row["n"] is not None:
             self._members[id].children = row["n"]
         if row["state"] == "running" and self.meter.is_leaf(id):
             since = posix(row["since"] or row["started_at"]) or 0.0
@@ -256,7 +272,7 @@ def _trouble_of(row: Row) -> Trouble | None:
     return None
 
 
-def _stages(plan: JsonObject) -> list[Stage]:
+def _stages(plan: JsonObject, made: Mapping[str, JsonObject]) -> list[Stage]:
     """The plan's subtasks by phase; phases in their order, what is in none comes last."""
     phases = cast("list[Mapping[str, Any]]", plan.get("phases") or [])
     stages = {p["id"]: Stage(p["id"], p.get("name") or p["id"]) for p in phases}
@@ -270,6 +286,9 @@ def _stages(plan: JsonObject) -> list[Stage]:
             kind=subtask.get("kind") or "tool",
             phase=subtask.get("phase"),
         )
+        inner = inner_plan(name, subtask, made)
+        if inner:
+            member.children = len(inner["subtasks"])
         stages.get(member.phase or "", loose).members.append(member)
     found = [stage for stage in stages.values() if stage.members]
     return [*found, loose] if loose.members else found

@@ -129,6 +129,8 @@ class TaskRows:
     subtasks: Sequence[Row] = ()
     questions: Sequence[Row] = ()
     history: Mapping[str, History] = field(default_factory=dict[str, History])
+    made: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    """Plans that a model made for groups, by the group's id."""
 
 
 def status_document(rows: TaskRows, *, now: float, alive: bool) -> StatusDocument:
@@ -142,7 +144,7 @@ def status_document(rows: TaskRows, *, now: float, alive: bool) -> StatusDocumen
     task, subtasks = rows.task, rows.subtasks
     attempts = sum(row["attempts"] for row in subtasks)
     rate = retry_rate(attempts, sum(1 for row in subtasks if row["attempts"]))
-    items = workload_of(rows.plan, seen_of(subtasks), now=now)
+    items = workload_of(rows.plan, seen_of(subtasks), now=now, plans=rows.made)
     left = eta(rows.task, items, history=rows.history, retries=rate)
     return StatusDocument(
         id=task["id"],
@@ -178,7 +180,8 @@ def status_document(rows: TaskRows, *, now: float, alive: bool) -> StatusDocumen
 
 def leaf_counts(rows: TaskRows) -> Counts:
     """Leaves by state."""
-    return meter_of(rows.plan, states_of(rows.subtasks), children_of(rows.subtasks)).counts()
+    states, children = states_of(rows.subtasks), children_of(rows.subtasks)
+    return meter_of(rows.plan, states, children, rows.made).counts()
 
 
 def eta(
