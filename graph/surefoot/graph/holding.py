@@ -5,7 +5,7 @@ What the engine and a host app's graph have in common. One per process and event
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -26,6 +26,7 @@ from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, LeaseLost, Usa
 from surefoot.graph.opening import OpenTask, Shared, Stored, open_task
 from surefoot.graph.ports import Command
 from surefoot.graph.settings import Settings
+from surefoot.graph.values import JsonObject
 from surefoot.tools.root_process import WarmRoot
 
 CHILDREN_EVERY_S = 1.0
@@ -40,7 +41,13 @@ class _Running:
     commands: list[Command] = field(default_factory=list[Command])
 
     def obey(self, command: Command) -> None:
-        """A command arrived; it counts as applied once this go has ended."""
+        """A command arrived; it counts as applied once this go has ended.
+
+        What the nodes apply (`replan`) is told of by them.
+        """
+        if command.name == "replan":
+            self.control.ask(command)
+            return
         self.commands.append(command)
         if command.name == "cancel":
             self.control.stop("cancel")
@@ -152,6 +159,7 @@ class Holder:
             )
             stack.push_async_callback(self.leases.release, lease)
             stack.push_async_callback(self._report, running, lease)
+            stack.push_async_callback(self._tell_settled(running.control, lease))
             yield await self._open(task_id, lease, running.control, objects, raise_limits, stack)
 
     async def _open(
@@ -206,6 +214,21 @@ class Holder:
         if running is None or running.lease is None:
             raise UsageError("not_held", f"this process does not hold task {task_id!r}")
         return running.lease
+
+    def _tell_settled(self, control: TaskControl, lease: Lease) -> Callable[[], Awaitable[None]]:
+        """Tell the senders of what the nodes apply at once; returns what waits for the telling."""
+        telling: list[asyncio.Task[bool]] = []
+
+        def tell(command: int, outcome: JsonObject) -> None:
+            telling.append(
+                asyncio.create_task(apply_command(self.database, lease, command, outcome))
+            )
+
+        async def told() -> None:
+            await asyncio.gather(*telling, return_exceptions=True)
+
+        control.on_settled = tell
+        return told
 
     async def _report(self, running: _Running, lease: Lease) -> None:
         """Tell the senders of commands that these are applied: nothing runs any more."""

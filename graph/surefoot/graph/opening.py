@@ -24,13 +24,16 @@ from surefoot.graph.errors import UsageError
 from surefoot.graph.group_threads import SavedGroups
 from surefoot.graph.manifest import declared_inputs, manifest
 from surefoot.graph.model_ports import ModelClient, NoModels
+from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.nesting import Groups
 from surefoot.graph.ports import ArtifactStore, Journal, Ledger
 from surefoot.graph.settings import Settings
 from surefoot.graph.subtask import SubtaskAgent
 from surefoot.graph.task import Goal
 from surefoot.graph.values import Json, JsonObject, Usage
-from surefoot.nodes.context import TaskContext
+from surefoot.nodes.context import InnerStates, TaskContext
+from surefoot.nodes.criticising import criticise_with
+from surefoot.nodes.judging import judge_with, room_for
 from surefoot.tools.host import ChildToolHost
 from surefoot.tools.root_process import WarmRoot
 from surefoot.tools.runner import LocalRunner
@@ -202,8 +205,20 @@ async def open_task(
         model_names=(shared.settings.model,) if shared.settings.model else (),
         on_goal=runner.heed,
     )
+    context.inner = await _inner_states(stored.id, shared.database)
     groups.serve(context, runner)
     return OpenTask(context=context, control=control, host=host, runner=runner)
+
+
+async def _inner_states(task_id: str, database: Database) -> InnerStates:
+    """What another life of the task has left inside its groups: progress goes on from there."""
+    readers = Readers(database)
+    rows = await readers.inner_rows(task_id)
+    return InnerStates(
+        states={row["id"]: row["state"] for row in rows},
+        expanded={row["id"]: row["n"] for row in rows if row["n"] is not None},
+        plans=await readers.group_plans(task_id) if rows else {},
+    )
 
 
 def _runner(
@@ -233,6 +248,8 @@ def _runner(
         on_step=on_step,
         agent=partial(SubtaskAgent, models=models, saver=steps, on_step=on_step),
         nest=groups.run,
+        reflect=criticise_with(models),
+        judge=judge_with(models, room_chars=room_for(_window(stored))),
     )
 
 
@@ -258,3 +275,8 @@ def _step_writer(task: Journal, groups: Groups) -> OnStep:
         journal.subtask(subtask, **columns)
 
     return on_step
+
+
+def _window(stored: Stored) -> int:
+    """Tokens of the models' window: how much evidence a judge can be shown."""
+    return ModelRoles.of(stored.task).context_tokens

@@ -39,6 +39,9 @@ GONE_FOR_S = 300.0
 
 FINISHED = ("completed", "cancelled")
 
+TRIED_AGAIN = ("model_unavailable", "missing_model")
+"""Failures that a plain resume tries anew: they were about the world, not about the task."""
+
 
 class Engine(Holder):
     """Creates, runs and cancels tasks in this process."""
@@ -95,14 +98,14 @@ class Engine(Holder):
         """
         _check_limits(raise_limits or {})
         row = await self.row(task_id)
-        if row["status"] in FINISHED or (row["status"] == "failed" and not raise_limits):
+        if row["status"] in FINISHED or (not raise_limits and _has_failed(row)):
             if row["acquired_by"] is not None:
                 await self._free(task_id)
             return
         async with self.hold(task_id, objects, raise_limits=raise_limits) as held:
             if on_ready:
                 on_ready()
-            await self._drive(held)
+            await self.drive(held)
 
     async def _free(self, task_id: str) -> None:
         """Take a finished task out of the hands of a holder that died before it let go."""
@@ -164,14 +167,19 @@ class Engine(Holder):
                 await withdraw_command(self.database, command)
                 return
 
-    async def _drive(self, held: Held) -> None:
-        """Run the graph to its end; across lost connections within the process."""
+    async def drive(self, held: Held, first: TaskInput | None = None) -> None:
+        """Run the graph to its end; across lost connections within the process.
+
+        Args:
+            held: the task.
+            first: the input of this go; absent: the task itself, or a bare `go` to continue it.
+        """
         graph = build_task_graph(context=held.opened.context).compile(checkpointer=held.saver)
         config: Any = {"configurable": {"thread_id": held.stored.id}}
         lost, setbacks = False, Setbacks(GONE_FOR_S)
         while True:
             try:
-                given = await (self._take_up if lost else self._first_input)(held)
+                given = await self._input(held, first, lost=lost)
                 async for _ in graph.astream(
                     given, config, stream_mode="custom", durability="sync"
                 ):
@@ -187,6 +195,11 @@ class Engine(Holder):
                 if pause is None:
                     raise
                 await asyncio.sleep(pause)
+
+    async def _input(self, held: Held, first: TaskInput | None, *, lost: bool) -> TaskInput | None:
+        if lost:
+            return await self._take_up(held)
+        return first or await self._first_input(held)
 
     async def _take_up(self, held: Held) -> TaskInput | None:
         """After a lost connection: forget what was queued, go on from what is saved."""
@@ -204,6 +217,12 @@ class Engine(Holder):
         plan = await Readers(self.database).given_plan(held.stored.id)
         task = held.stored.task if plan is None else {**held.stored.task, "plan": plan}
         return {"task": task, "task_dir": str(held.stored.task_dir)}
+
+
+def _has_failed(row: Mapping[str, Any]) -> bool:
+    """Whether a task failed for a reason that does not go away by itself."""
+    failure: JsonObject = row["failure"] or {}
+    return row["status"] == "failed" and failure.get("code") not in TRIED_AGAIN
 
 
 def _check_limits(limits: Mapping[str, float | None]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from surefoot.graph.budget import effective_limits, steps_left
+from surefoot.graph.errors import BudgetExhausted
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.model_ports import Brief, ModelClient, NoModels
 from surefoot.graph.ports import (
@@ -25,6 +26,7 @@ from surefoot.graph.ports import (
 )
 from surefoot.graph.progress import ProgressMeter, meter_of
 from surefoot.graph.readiness import ReadySet
+from surefoot.graph.spending import Account
 from surefoot.graph.state import TaskState
 from surefoot.graph.task import Budget
 from surefoot.graph.values import (
@@ -108,8 +110,14 @@ class TaskContext:
         default_factory=dict[tuple[str, bool], tuple[Record | None, Binding]]
     )
     """What orders may see of a subtask, kept while its record stays the same."""
-    reserved: int = 0
-    """Steps reserved for orders in flight."""
+    account: Account = field(init=False)
+    """What models cost; shares `usage`."""
+    held: set[str] = field(default_factory=set[str])
+    """Orders in flight whose first step is reserved and not yet made."""
+    only_replan: bool = False
+    """This go is for a new remainder alone: the task pauses once the wish is settled."""
+    refused: list[JsonObject] | None = None
+    """The faults of a person's wish for a new remainder that came to nothing in this go."""
     over: bool = False
     """This go has ended (END or a question): the host may let go of the task."""
     outer: "TaskContext | None" = None
@@ -133,10 +141,13 @@ class TaskContext:
     pinned: tuple[JsonObject, PinnedHead] | None = None
     """The goal and its head that were last found to belong together."""
 
+    def __post_init__(self) -> None:
+        self.account = Account(self.usage)
+
     def forget(self) -> None:
         """Drop derived views: the next node builds them anew from the state."""
         self.index = self.ready = self.meter = self.briefing = None
-        self.reserved = 0
+        self.held.clear()
         self.bindings.clear()
 
     def full(self, id: str) -> str:
@@ -161,9 +172,38 @@ class TaskContext:
             each.usage["steps"] += steps
             each.usage["failures"] += failures
 
+    def count_call(self, subtask: str | None) -> None:
+        """Count the step of a model call before it is sent, in its plan and all around.
+
+        Args:
+            subtask: on whose behalf, by its full id. The first call of an attempt takes the step
+                that was reserved when it was ordered.
+
+        Raises:
+            BudgetExhausted: no step is left.
+        """
+        here = self._plan_of(subtask or "")
+        local = (subtask or "").removeprefix(here.prefix)
+        if local in here.held:
+            here.held.discard(local)
+        elif here.limits is not None and here.steps_left(here.limits) == 0:
+            made, most = self.usage["steps"], here.limits["max_steps"]
+            raise BudgetExhausted(
+                "max_steps", f"{made} steps made and more are needed; max_steps is {most}"
+            )
+        here.spend(steps=1)
+        self.account.call_steps += 1
+
+    def _plan_of(self, subtask: str) -> "TaskContext":
+        """The innermost plan that a full id belongs to."""
+        for group in self.inside:
+            if subtask.startswith(group.prefix):
+                return group._plan_of(subtask)
+        return self
+
     def all_reserved(self) -> int:
         """Steps reserved for orders in flight, those of groups inside included."""
-        return self.reserved + sum(group.all_reserved() for group in self.inside)
+        return len(self.held) + sum(group.all_reserved() for group in self.inside)
 
     def steps_left_for_groups(self) -> int:
         """Steps that this one and all around leave to a group inside."""
@@ -206,11 +246,11 @@ def views(state: TaskState, context: TaskContext) -> Views:
             {**inner.expanded, **{id: r["n"] for id, r in records.items() if "n" in r}},
             inner.plans,
         )
-        context.reserved = sum(
-            1
+        context.held = {
+            id
             for id, record in records.items()
             if record.get("state") == "running" and not _is_container(context.index, id, record)
-        )
+        }
     return Views(index=context.index, ready=context.ready, meter=context.meter)
 
 
@@ -301,7 +341,13 @@ def journal_task(context: TaskContext, seen: Views, **columns: Any) -> None:
     given = columns.pop("progress", None)
     if context.outer is not None:
         given = None  # a group's end is not the task's
-    moving: dict[str, Any] = {**root.usage, **columns}
+    # Tokens and cost are written by who spends them, before and after every call.
+    moving: dict[str, Any] = {
+        "steps": root.account.order_steps(),
+        "seconds": root.usage["seconds"],
+        "failures": root.usage["failures"],
+        **columns,
+    }
     if meter is not None:
         moving["total"] = meter.counts().total
         progress = meter.progress() if given is None else given

@@ -19,7 +19,7 @@ from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, note, views
 from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.orders import work_of
-from surefoot.nodes.wishes import next_wish
+from surefoot.nodes.wishes import next_wish, settle_wishes
 
 Node = Literal["executor", "checkpoint_judge", "planner", "human", "__end__"]
 Target = Literal["executor", "checkpoint_judge", "planner", "human", "end"]
@@ -48,9 +48,12 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     """Decide what starts, or that the task pauses, asks, is judged, or ends."""
     seen = views(state, context)
     limits = limits_of(state, context, seen)
+    settle_wishes(state, context)
     decided = Dispatch(ending=state.get("ending"))
     busy = _busy(context)
     stopping = context.control.stopping() or stopped_around(context)
+    if context.only_replan and not state.get("replan"):
+        stopping = stopping or "pause"
     if decided.ending is None and stopping is None:
         used: Usage = {**context.usage, "seconds": context.seconds()}
         decided.ending = pin_fault(state, context) or exhausted(limits, used)
@@ -224,7 +227,7 @@ def _order(
     if action in ("attempt", "improve"):
         record["attempt"] = old.get("attempt", 0) + 1
         _set_go(old, record, seen.index.unit(id), action)
-        context.reserved += 1
+        context.held.add(id)
     if action == "nest":
         _begin_group(id, old, record, context)
     if action != "improve":

@@ -12,7 +12,7 @@ from surefoot.graph.errors import UsageError
 from surefoot.graph.head import pin
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
-from surefoot.graph.state import GRAPH_VERSION, TaskState
+from surefoot.graph.state import GRAPH_VERSION, Replan, TaskState
 from surefoot.graph.values import JsonObject, Outcome, Question, Record
 from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
@@ -89,7 +89,9 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
     ending = state.get("ending")
     if ending is not None and (ending["code"] in RECHECKED or _is_new_go(state, context)):
         ending = None
-    if _is_replan_due(state, context):
+    wanted = state.get("replan")
+    if wanted and _is_replan_due(wanted, state, context):
+        wanted = {**wanted, "ending": ending or wanted["ending"]}
         ending = None
     questions = await consistency(state, context)
     update: dict[str, Any] = {
@@ -97,6 +99,7 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
         "orders": [],
         "questions": questions,
         "ending": ending,
+        "replan": wanted,
         "status": "waiting" if questions else "running",
     }
     if context.outer is not None:
@@ -105,11 +108,8 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
     return update
 
 
-def _is_replan_due(state: TaskState, context: TaskContext) -> bool:
-    """Whether a new remainder is wished for that can be made: by a person, or within the limits."""
-    wanted = state.get("replan")
-    if not wanted:
-        return False
+def _is_replan_due(wanted: Replan, state: TaskState, context: TaskContext) -> bool:
+    """Whether the new remainder can be made: a person wishes it, or the limits leave one."""
     by_person = wanted["by"] == "person"
     return by_person or replans_for(state, context, wanted["blocker"]).possible
 
@@ -175,7 +175,8 @@ def cut_records(
         if again.get("attempt"):
             again["cut"] = True
         if again.get("attempt") and (again.get("rung") or not index.is_container(id)):
-            context.spend(steps=1)
+            if work_of(index.unit(id), again, "attempt").kind != "agent":
+                context.spend(steps=1)  # an agent's calls of models were counted when made
             context.journal.event(
                 "AttemptCut",
                 subtask=id,

@@ -164,6 +164,7 @@ def _given_up(
         command = request.get("command")
         commands = [*before.get("commands", ()), *([command] if command else ())]
         refused = {"command": command or 0, "faults": list(faults)}
+        context.refused = list(faults)
         return {**update, "replans": {**before, "commands": commands, "refused": refused}}
     ending = request.get("ending")
     rounds = request.get("rounds", 0)

@@ -31,6 +31,7 @@ from surefoot.nodes.planning_prompts import plan_matter
 from surefoot.nodes.replan_prompts import remainder_matter
 
 SHOWN_ANSWER = 16_000
+NO_MORE_ROUNDS = 1_000_000
 
 
 async def redraft(state: TaskState, context: TaskContext) -> dict[str, Any]:
@@ -73,7 +74,7 @@ async def _ask(request: Replan, state: TaskState, context: TaskContext) -> dict[
         raw = unusable.raw[:SHOWN_ANSWER]
         return {"replan": {**request, "rounds": used, "faults": faults, "answer": raw}}
     except (ModelUnavailable, BudgetExhausted, MissingModel) as error:
-        return ended(state, context, _failure(error))
+        return _unanswered(request, _failure(error), state, context)
     after: Replan = {**request, "rounds": used, "answer": answer.raw[:SHOWN_ANSWER]}
     return {"replan": _candidate(after, answer.value, state)}
 
@@ -147,6 +148,16 @@ def ended(state: TaskState, context: TaskContext, failure: TaskFailure) -> dict[
     """The end of the go with a failure."""
     seen = views(state, context)
     return end(context, seen, "failed", failure, limits_of(state, context, seen))
+
+
+def _unanswered(
+    request: Replan, failure: TaskFailure, state: TaskState, context: TaskContext
+) -> dict[str, Any]:
+    """Nobody could be asked: a person's wish is given up, for others the task ends (resumable)."""
+    if request["by"] != "person":
+        return ended(state, context, failure)
+    fault: JsonObject = {"code": failure["code"], "message": failure["message"], "subtasks": []}
+    return {"replan": {**request, "rounds": NO_MORE_ROUNDS, "faults": [fault]}}
 
 
 def _failure(error: ModelUnavailable | BudgetExhausted | MissingModel) -> TaskFailure:

@@ -87,6 +87,18 @@ def next_wish(state: TaskState, context: TaskContext) -> Replan | None:
     return None
 
 
+def settle_wishes(state: TaskState, context: TaskContext) -> None:
+    """Tell the senders of `replan` commands what became of them, now that it is saved."""
+    replans = state.get("replans") or {}
+    for command in context.control.asked():
+        if command.id in replans.get("commands", ()):
+            refused = replans.get("refused") or {}
+            mine = refused.get("command") == command.id
+            version = (state.get("plan") or {}).get("version")
+            outcome = {"faults": refused["faults"]} if mine else {"version": version}
+            context.control.settle(command.id, outcome)
+
+
 def wish_of_command(args: Mapping[str, Any], by: str, command: int = 0) -> Replan:
     """The wish that `surefoot replan` is: `{require}` or `{plan}`."""
     given = {key: args[key] for key in ("require", "plan") if args.get(key)}

@@ -12,7 +12,7 @@ import typer
 from typer.exceptions import Abort, Exit, TyperException
 
 from surefoot.graph.errors import AgentError, UsageError
-from surefoot.service import check_commands, look_commands, run_commands
+from surefoot.service import check_commands, look_commands, run_commands, step_commands
 from surefoot.service.carrying import INTERRUPTED, say
 from surefoot.service.output import Output, write
 
@@ -36,6 +36,7 @@ _COMMANDS = {
     "result": look_commands.result,
     "artifacts": look_commands.artifacts,
     "cancel": run_commands.cancel,
+    "replan": step_commands.replan,
     "validate": check_commands.validate,
     "schema": check_commands.schema,
     "doctor": check_commands.doctor,

@@ -227,6 +227,34 @@ class Surefoot:
         await engine.cancel(id, wait=wait, by="person")
         return await self.status(id)
 
+    async def replan(
+        self,
+        id: str,
+        *,
+        require: str | None = None,
+        plan: "Path | str | Mapping[str, Any] | None" = None,
+        tools: "Sequence[BaseTool]" = (),
+    ) -> Status:
+        """Have the rest of a task's plan made anew; what is finished stands. Returns its status.
+
+        Args:
+            id: of the task. One that nobody runs is paused afterwards: `resume` goes on.
+            require: what is required besides the goal; a planning model makes the plan.
+            plan: instead, the new remainder or plan: a file or mapping (a plan, or a task file).
+            tools: the tool objects that the task was made with.
+
+        Raises:
+            UsageError: there is no such task, it is over, or the plan has faults (all is as it
+                was then).
+        """
+        from surefoot.graph.stepping_in import replan
+        from surefoot.service.sources import given_plan
+
+        given = None if plan is None else given_plan(plan)
+        engine = await self.engine()
+        await replan(engine, id, require=require, plan=given, objects=tools)
+        return await self.status(id)
+
     async def validate(
         self,
         source: TaskSource,

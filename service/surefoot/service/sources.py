@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from surefoot.graph.errors import UsageError
-from surefoot.graph.values import Json
+from surefoot.graph.shapes import is_object
+from surefoot.graph.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -47,6 +48,23 @@ def load(source: TaskSource, sets: Mapping[str, Json] | None = None) -> "LoadedF
     here = Path.cwd()
     mapping = prepare_mapping(dict(source), task_dir=here, sets=sets)
     return LoadedFile(mapping=mapping, task_dir=here, path=here / "task")
+
+
+def given_plan(source: "Path | str | Mapping[str, Any]") -> JsonObject:
+    """A plan from a file or mapping that is one, or that is a task file with one.
+
+    Raises:
+        UsageError: `unreadable_file` or `schema`.
+    """
+    from surefoot.graph.task_file import read_document
+
+    found: Json = (
+        dict(source) if isinstance(source, Mapping) else read_document(Path(source).expanduser())
+    )
+    plan = found.get("plan", found) if is_object(found) else None
+    if not is_object(plan) or not plan.get("subtasks"):
+        raise UsageError("schema", "a plan is a mapping with `subtasks:`, or a task file with one")
+    return plan
 
 
 def absolute(path: Path | str) -> Path:
