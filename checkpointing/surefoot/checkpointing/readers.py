@@ -61,6 +61,14 @@ class Readers:
         """One subtask's row, None while it is untouched."""
         return await self._one("subtask_row", id=id, subtask=subtask)
 
+    async def inner_rows(self, id: str) -> list[DictRow]:
+        """Id, state and number of children of what is inside groups; empty without groups."""
+        return await self._all("inner_rows", id=id)
+
+    async def group_plans(self, id: str) -> dict[str, JsonObject]:
+        """The newest plan that a model made for each group, by the group's id."""
+        return {row["subtask"]: row["plan"] for row in await self._all("group_plans", id=id)}
+
     async def event_rows(
         self,
         id: str,

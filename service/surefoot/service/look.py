@@ -104,8 +104,7 @@ class Looker:
         """The newest plan that a model made for each group, by the group's id."""
         if not documents.has_made_plans(plan):
             return {}
-        rows = await self.readers.event_rows(id, types=["GroupPlanned"])
-        return {row["subtask"]: row["facts"]["plan"] for row in rows}
+        return await self.readers.group_plans(id)
 
     async def events(
         self, id: str | None, *, after: int = 0, follow: bool = False

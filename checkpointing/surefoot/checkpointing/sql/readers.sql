@@ -66,3 +66,16 @@ select name, n, log_mean, log_m2 from surefoot.durations
 
 -- name: counts
 select state, count(*) as n from surefoot.subtasks where task_id = %(id)s group by state
+
+-- name: inner_rows
+-- What is inside a task's groups, and the children of its foreaches beside them; nothing in a task
+-- without groups. The exists is asked once: it does not look at s.
+select s.id, s.state, s.n from surefoot.subtasks s
+where s.task_id = %(id)s and strpos(s.id, '/') > 0
+    and exists (select 1 from surefoot.subtasks g where g.task_id = %(id)s and g.kind = 'group')
+
+-- name: group_plans
+-- The newest plan that a model made for each group.
+select distinct on (subtask) subtask, facts -> 'plan' as plan from surefoot.events
+where task_id = %(id)s and type = 'GroupPlanned'
+order by subtask, id desc
