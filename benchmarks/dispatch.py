@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from benchmarks import list_schedule, plans, product, report, waves
+from benchmarks import dags, list_schedule, product, report, waves
 from benchmarks.server import database, server, settings
 
 SLOTS = 8
@@ -21,26 +21,26 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20, help="bound of each workflow")
     parser.add_argument("--repeats", type=int, default=3, help="runs a graph; the median counts")
     parser.add_argument("--only", default="", help="graphs whose name contains this")
-    parser.add_argument("--dags", type=Path, default=plans.WF_DAGS, help="recorded workflows")
+    parser.add_argument("--dags", type=Path, default=dags.WF_DAGS, help="recorded workflows")
     parser.add_argument("--read", action="store_true", help="tools without ledger rows")
     return parser.parse_args()
 
 
-def graphs(asked: argparse.Namespace) -> list[plans.Dag]:
+def graphs(asked: argparse.Namespace) -> list[dags.Dag]:
     recorded = [
         list_schedule.scaled_to(dag, makespan_s=asked.seconds, slots=SLOTS)
-        for dag in plans.wf_dags(asked.dags, below=1000)
+        for dag in dags.wf_dags(asked.dags, below=1000)
     ]
-    return [dag for dag in [plans.random_dag(), *recorded] if asked.only in dag.name]
+    return [dag for dag in [dags.random_dag(), *recorded] if asked.only in dag.name]
 
 
-async def one_run(dag: plans.Dag, server_url: str, tool: str) -> float:
-    task = plans.task_file(dag, tool, args=lambda node: {"seconds": node.seconds})
+async def one_run(dag: dags.Dag, server_url: str, tool: str) -> float:
+    task = dags.task_file(dag, tool, args=lambda node: {"seconds": node.seconds})
     async with database(server_url) as url, settings(url) as where:
         return await product.run(task, where)
 
 
-async def measure(dag: plans.Dag, server_url: str, asked: argparse.Namespace) -> dict[str, Any]:
+async def measure(dag: dags.Dag, server_url: str, asked: argparse.Namespace) -> dict[str, Any]:
     bound = list_schedule.makespan(dag, slots=SLOTS)
     tool = "sleep_read" if asked.read else "sleep"
     runs = [await one_run(dag, server_url, tool) for _ in range(asked.repeats)]

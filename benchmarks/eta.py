@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import list_schedule, plans, product, report
+from benchmarks import dags, list_schedule, product, report
 from benchmarks.server import database, server, settings
 from surefoot.graph.errors import UsageError
 from surefoot.graph.settings import Settings
@@ -27,7 +27,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20, help="bound of each replay")
     parser.add_argument("--only", default="", help="workflows whose name contains this")
-    parser.add_argument("--dags", type=Path, default=plans.WF_DAGS, help="recorded workflows")
+    parser.add_argument("--dags", type=Path, default=dags.WF_DAGS, help="recorded workflows")
     return parser.parse_args()
 
 
@@ -48,9 +48,9 @@ async def watch(where: Settings, task_id: str, over: asyncio.Event) -> Seen:
     return seen
 
 
-async def replay(dag: plans.Dag, server_url: str, *, weighted: bool) -> list[dict[str, Any]]:
+async def replay(dag: dags.Dag, server_url: str, *, weighted: bool) -> list[dict[str, Any]]:
     """What `status` said at each moment, against what was left in truth."""
-    task = plans.task_file(
+    task = dags.task_file(
         dag, "sleep", args=lambda node: {"seconds": node.seconds}, weighted=weighted
     )
     over = asyncio.Event()
@@ -105,9 +105,9 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 async def main() -> None:
     asked = options()
-    dags = [
+    scaled = [
         list_schedule.scaled_to(dag, makespan_s=asked.seconds, slots=SLOTS)
-        for dag in plans.wf_dags(asked.dags, below=1000)
+        for dag in dags.wf_dags(asked.dags, below=1000)
         if asked.only in dag.name
     ]
     async with server() as url:
@@ -118,7 +118,7 @@ async def main() -> None:
                 "samples": await replay(dag, url, weighted=weighted),
             }
             for weighted in (True, False)
-            for dag in dags
+            for dag in scaled
         ]
     report.print_document(
         "is the true end inside the interval at 25, 50 and 75 %, and does the interval narrow",

@@ -9,7 +9,7 @@ Source: R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl
 import heapq
 from collections import deque
 
-from benchmarks.plans import Dag
+from benchmarks.dags import Dag
 
 
 def makespan(dag: Dag, *, slots: int) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks import floor, plans, product, report
+from benchmarks import dags, floor, product, report
 from benchmarks.server import database, server, settings, table_bytes
 
 MEMORY_MIB = 300
@@ -67,12 +67,12 @@ def _own_share(process: psutil.Process) -> int:
 
 async def one_run(shape: str, n: int, server_url: str) -> dict[str, Any]:
     """One run in this process: the loop, the product (after one subtask to warm up), the loop."""
-    dag = plans.wide(n) if shape == "wide" else plans.chain(n)
-    task = plans.task_file(dag, "empty", concurrency=8 if shape == "wide" else 1)
+    dag = dags.wide(n) if shape == "wide" else dags.chain(n)
+    task = dags.task_file(dag, "empty", concurrency=8 if shape == "wide" else 1)
     async with database(server_url) as url:
         before = await floor.ms_per_superstep(url)
     async with database(server_url) as url, settings(url) as where:
-        await product.run(plans.task_file(plans.chain(1), "empty"), where)
+        await product.run(dags.task_file(dags.chain(1), "empty"), where)
         empty = await table_bytes(url)
         with peak_memory() as peak:
             seconds = await product.run(task, where)

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks import plans, report
+from benchmarks import dags, report
 from benchmarks.server import database, server, temporary_home
 
 TARGET_S = 1.2
@@ -65,7 +65,7 @@ async def until_half(log: Path, n: int, process: asyncio.subprocess.Process) -> 
 
 
 def write_task(file: Path, log: Path, n: int) -> None:
-    task = plans.task_file(plans.wide(n), "record", args=lambda _: {"log": str(log)})
+    task = dags.task_file(dags.wide(n), "record", args=lambda _: {"log": str(log)})
     file.write_text(json.dumps(task), encoding="utf-8")
 
 

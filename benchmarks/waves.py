@@ -14,8 +14,8 @@ from typing import Annotated, Any, TypedDict, cast
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
+from benchmarks.dags import Dag, Node
 from benchmarks.floor import stock_saver
-from benchmarks.plans import Dag, Node
 
 
 class Progress(TypedDict):
