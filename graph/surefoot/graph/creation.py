@@ -12,6 +12,7 @@ from typing import cast
 from langchain_core.tools import BaseTool
 
 from surefoot.checkpointing.artifacts import ObjectArtifacts
+from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.tasks import create_task as store_task
 from surefoot.graph.errors import UsageError
 from surefoot.graph.manifest import input_digests, tool_digests
@@ -20,6 +21,7 @@ from surefoot.graph.plain import digest
 from surefoot.graph.plan import ID_PATTERN
 from surefoot.graph.ports import ToolSpec
 from surefoot.graph.settings import Settings
+from surefoot.graph.shapes import is_object
 from surefoot.graph.task_file import LoadedFile
 from surefoot.graph.validation import Fault, LocalWorld, Report, validate_task
 from surefoot.graph.values import JsonObject
@@ -74,7 +76,11 @@ def with_overrides(
     if extra_tools:
         changed["tools"] = [*(mapping.get("tools") or ()), *extra_tools]
     if model is not None:
-        changed["model"] = model
+        stated = mapping.get("model")
+        # Its window and its prices stay: they are about models, not about who plays which role.
+        kept = stated if is_object(stated) else {}
+        played: JsonObject = dict.fromkeys(("planner", "executor", "judge"), model)
+        changed["model"] = {**kept, **played} if kept else model
     return changed
 
 
@@ -97,6 +103,7 @@ async def create_task(
         objects=objects,
         workspace=workspace,
         warm=shared.warm,
+        seconds=await Readers(shared.database).typical_seconds(),
     )
     if report.task is None:
         raise InvalidTask(report)
@@ -130,6 +137,7 @@ async def _validated(
     objects: Sequence[BaseTool] = (),
     workspace: Path | None = None,
     warm: WarmRoot | None = None,
+    seconds: Mapping[str, float] | None = None,
 ) -> tuple[Report, Mapping[str, ToolSpec]]:
     listed = mapping.get("tools")
     modules = (
@@ -144,6 +152,7 @@ async def _validated(
         tools=specs,
         tool_faults=faults,
         models=[model] if model else [],
+        seconds=seconds,
         world=LocalWorld(workspace=workspace, task_dir=task_dir),
     )
     return report, specs
@@ -183,9 +192,7 @@ async def describe_tools(
 def _refuse_unsupported(mapping: JsonObject) -> None:
     plan = mapping.get("plan")
     if not plan:
-        raise UsageError(
-            "missing_model", "the task file has no plan: this version runs plans that are given"
-        )
+        return
     found = [f"{id} ({kind})" for id, kind in _kinds(plan) if kind in UNSUPPORTED]
     if found:
         raise UsageError(

@@ -206,7 +206,8 @@ class Engine(Holder):
         held.saver.discard()
         held.opened.context.forget()
         row = await self.row(held.stored.id)
-        held.opened.context.usage = Stored.from_row(row).usage
+        stored = Stored.from_row(row)
+        held.opened.context.account.reload(stored.usage, stored.call_steps)
         begun = await held.saver.has_begun(held.stored.id)
         return None if begun else await self._first_input(held)
 

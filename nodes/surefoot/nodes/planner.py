@@ -18,6 +18,7 @@ from surefoot.graph.errors import (
 )
 from surefoot.graph.model_ports import Answer, Ask
 from surefoot.graph.state import Round, TaskState
+from surefoot.graph.validation import plain_faults
 from surefoot.graph.values import JsonObject, StoredValue, TaskFailure
 from surefoot.nodes.asking import Stopped, heeding_stops
 from surefoot.nodes.briefs import brief_of
@@ -126,6 +127,7 @@ async def _question(state: TaskState, context: TaskContext, planning: Round, sta
         schema=shape,
         rounds=1,
         shape_binds=False,
+        until=_deadline(state, context),
     )
 
 
@@ -134,7 +136,8 @@ async def _heard(ask: Ask, context: TaskContext, until: float) -> _Heard:
         answer: Answer = await heeding_stops(context.models.ask(ask), context, until=until)
     except AnswerUnusable as unusable:
         return _Heard(unusable.raw, faults=unusable.faults or ("the answer cannot be used",))
-    return _Heard(answer.raw, answer.model, answer.value)
+    faults = plain_faults(answer.value)
+    return _Heard(answer.raw, answer.model, None if faults else answer.value, tuple(faults))
 
 
 async def _last_answer(planning: Round, context: TaskContext) -> str:

@@ -35,7 +35,7 @@ def validate(
         from surefoot.service.running import RunRequest
 
         request = RunRequest(
-            file=file,
+            source=file,
             sets=dict(parse_set(text) for text in sets or ()),
             tools=tools or (),
             model=model,

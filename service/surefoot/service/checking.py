@@ -25,10 +25,10 @@ async def show_plan(request: RunRequest, out: Output) -> int:
     """Validate a file and print its plan; nothing is made."""
     from surefoot.graph.errors import UsageError
 
-    loaded = load(request.file, request.sets)
+    loaded = load(request.source, request.sets)
     found = await validation(request)
     if not found["valid"]:
-        out.invalid(UsageError("invalid", f"{request.file} is not valid"), found)
+        out.invalid(UsageError("invalid", f"{request.source} is not valid"), found)
         return exits.WRONG_USAGE
     plan = loaded.mapping.get("plan")
     if not plan:
@@ -44,5 +44,5 @@ async def validation(request: RunRequest) -> JsonObject:
     """The validator's document on a file."""
     async with Surefoot() as surefoot:
         return await surefoot.validate(
-            request.file, sets=request.sets, tools=request.tools, model=request.model
+            request.source, sets=request.sets, tools=request.tools, model=request.model
         )

@@ -1,7 +1,7 @@
 """The commands that run: run, resume, cancel."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,8 @@ from surefoot.service.options import (
     ToolsOption,
 )
 from surefoot.service.output import Output
+
+MOST_NAME = 60
 
 
 def run(
@@ -57,7 +59,7 @@ def run(
         from surefoot.service.running import RunRequest, run_file
 
         request = RunRequest(
-            file=_given(file, goal),
+            source=_given(file, goal),
             id=id,
             sets=dict(parse_set(text) for text in sets or ()),
             tools=tools or (),
@@ -129,15 +131,20 @@ def cancel(
     carry_out(work, out)
 
 
-def _given(file: Path | None, goal: str | None) -> Path:
-    """The task file. Raises UsageError: there is none, or a goal without a plan."""
+def _given(file: Path | None, goal: str | None) -> Path | dict[str, Any]:
+    """The task: a file, or a goal in words that a model plans. Raises UsageError: neither."""
     if file is not None and goal is not None:
         raise UsageError("usage", "give a task file or --goal, not both")
     if goal is not None:
-        raise UsageError(
-            "missing_model",
-            "--goal needs a planning model; this version runs plans that are given in a task file",
-        )
+        if not goal.strip():
+            raise UsageError("usage", "--goal is empty: say in words what the task is for")
+        return {"name": goal_name(goal), "goal": {"objective": goal}}
     if file is None:
-        raise UsageError("usage", "name a task file: surefoot run FILE")
+        raise UsageError("usage", 'name a task file: surefoot run FILE, or say --goal "..."')
     return file
+
+
+def goal_name(goal: str) -> str:
+    """A task's name from the first words of its goal."""
+    words = " ".join(goal.split())
+    return words if len(words) <= MOST_NAME else words[:MOST_NAME].rpartition(" ")[0] or "task"

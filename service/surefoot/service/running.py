@@ -17,15 +17,20 @@ from surefoot.service.words import next_step, result_line, size
 
 if TYPE_CHECKING:
     from surefoot.graph.task_file import LoadedFile
+    from surefoot.service.sources import TaskSource
 
 MOST_ARTIFACTS = 8
+
+AGAIN = ("model_unavailable", "missing_model")
+"""Failures after which a plain resume goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """What `surefoot run` was asked for."""
 
-    file: Path
+    source: "TaskSource"
+    """A task file, or a task as a mapping (a goal in words)."""
     id: str | None = None
     sets: Mapping[str, Json] | None = None
     tools: Sequence[str] = ()
@@ -38,7 +43,7 @@ async def run_file(request: RunRequest, out: Output) -> int:
     """Run a task file to its end; returns the exit code."""
     from surefoot.service.sources import load
 
-    loaded = load(request.file, request.sets)
+    loaded = load(request.source, request.sets)
     async with Surefoot() as surefoot:
         with StopSignals() as signals:
             await signals.before_running(surefoot.engine())
@@ -55,7 +60,8 @@ async def resume_task(id: str, limits: Mapping[str, float], out: Output) -> int:
             await signals.before_running(surefoot.engine())
             # The row alone: a whole status document of a large plan takes longer than its resume.
             before = await (await surefoot.looker()).task(id)
-            if before["status"] == "failed" and not limits:
+            failure: JsonObject = before["failure"] or {}
+            if before["status"] == "failed" and not limits and failure.get("code") not in AGAIN:
                 out.note(
                     f"surefoot: task {id!r} has failed and goes on only with a raised limit"
                     " (`surefoot resume --help` lists them)"

@@ -86,6 +86,8 @@ def next_step(status: Mapping[str, Any]) -> str | None:
     if state == "failed":
         failure: dict[str, Any] = status["failure"] or {}
         code = failure.get("code")
+        if code in ("model_unavailable", "missing_model"):
+            return f"when a model answers, go on with: surefoot resume {id}"
         if code in RAISABLE:
             return f"go on with a raised limit: surefoot resume {id} {RAISABLE[code]}"
         return f"see what happened: surefoot history {id}"

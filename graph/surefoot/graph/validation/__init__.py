@@ -5,7 +5,7 @@ says what to do, in words that a model can act on.
 """
 
 from surefoot.graph.validation.report import FAULT_CODES, Fault, Report, unreadable
-from surefoot.graph.validation.validator import validate_plan, validate_task
+from surefoot.graph.validation.validator import plain_faults, validate_plan, validate_task
 from surefoot.graph.validation.world import LocalWorld, World
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "LocalWorld",
     "Report",
     "World",
+    "plain_faults",
     "unreadable",
     "validate_plan",
     "validate_task",

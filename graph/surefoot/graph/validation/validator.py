@@ -25,7 +25,7 @@ from surefoot.graph.validation.resources import check_resources
 from surefoot.graph.validation.restrictions import check_restrictions
 from surefoot.graph.validation.structure import check_structure
 from surefoot.graph.validation.world import World
-from surefoot.graph.values import JsonObject
+from surefoot.graph.values import Json, JsonObject
 
 CHECKS: tuple[Callable[[Case, Findings], None], ...] = (
     check_structure,
@@ -100,6 +100,13 @@ def validate_plan(
     stated = task.model_dump(exclude_unset=True) if isinstance(task, TaskFile) else task
     around = _Around(tools, world, tuple(models), seconds or {})
     return _validate({**stated, "plan": given}, around, (), by_model=by_model)
+
+
+def plain_faults(value: Json) -> list[str]:
+    """What of a value cannot even be stored: no JSON, nested too deeply, half characters."""
+    findings = Findings()
+    check_plain(value, findings)
+    return [fault.message for fault in findings.report(None).faults]
 
 
 @dataclass(frozen=True, slots=True)
