@@ -66,7 +66,10 @@ class AgentBench:
 
     def agent(self, work: AgentWork) -> SubtaskAgent:
         self.work = work
-        return SubtaskAgent(work, models=self.model, saver=self.saver, on_step=self.told)
+        forget: Any = getattr(self.saver, "leave", str)
+        return SubtaskAgent(
+            work, models=self.model, saver=self.saver, on_step=self.told, forget=forget
+        )
 
     def told(self, subtask: str, attempt: int, state: str, tool: str, step: int) -> None:
         self.steps.append((subtask, attempt, state, tool, step))

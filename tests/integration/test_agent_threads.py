@@ -14,7 +14,7 @@ from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.journal import TaskJournal
 from surefoot.checkpointing.lease import Lease
 from surefoot.checkpointing.saver import TaskSaver
-from surefoot.graph.errors import LeaseLost
+from surefoot.graph.errors import DatabaseUnavailable, LeaseLost
 
 
 @pytest.fixture
@@ -111,6 +111,36 @@ async def test_another_process_goes_on_where_the_thread_stands(
         "tool",
     ]
     await fresh.close()
+
+
+async def test_a_step_whose_save_was_lost_leaves_nothing_behind_for_the_go_that_follows(
+    sql: Any, saver: TaskSaver, agents: AgentBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: Any, **__: Any) -> Any:
+        raise DatabaseUnavailable("gone")
+
+    def loses(turn: Any) -> Any:
+        monkeypatch.setattr(saver, "aput", lost)
+        return wants(("look", {"n": "lost"}))
+
+    agents.model.script = [wants(("look", {"n": 1})), loses]
+    with pytest.raises(DatabaseUnavailable):
+        await agents.run(agent_order(tools=["look"]))
+    monkeypatch.undo()
+    agents.model.script = [wants(("look", {"n": 2})), finishes("end")]
+    assert (await agents.run(agent_order(tools=["look"])))["ok"]
+    history = (await agents.state("t1/a/1"))["history"]
+    said = [message for step in history.values() for message in step]
+    assert [message["role"] for message in said] == [
+        *["assistant", "tool"] * 2,
+        "assistant",
+        "tool",
+    ]
+    assert "lost" not in str(history)
+    assert (
+        sql.rows("select 1 from checkpoint_writes where encode(blob, 'escape') like '%%lost%%'")
+        == []
+    )
 
 
 async def test_bytes_grow_with_the_steps_and_not_with_their_square(

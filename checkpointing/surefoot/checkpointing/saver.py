@@ -95,7 +95,7 @@ class TaskSaver(AsyncPostgresSaver):
         self.groups.get(thread_id or "", self.journal).discard()
 
     def leave(self, thread_id: str) -> None:
-        """A group's thread is not written any more by this go: forget what belongs to it."""
+        """A thread beside the task's is not written any more here: forget what belongs to it."""
         self.discard(thread_id)
         self.groups.pop(thread_id, None)
         for key in [key for key in self._direct if key[0] == thread_id]:

@@ -7,6 +7,7 @@ Every model reply and every call is a superstep of its own, saved before the nex
 always entered at START with its go's number, and goes on where it stands.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -50,6 +51,10 @@ def thread_of(order: WorkOrder, sample: int = 0) -> str:
     return f"{thread}/{sample}" if sample else thread
 
 
+def _nothing_to_forget(thread: str) -> None:
+    del thread
+
+
 class SubtaskAgent:
     """Carries out `agent` work: one go on its thread, or a vote among samples of it.
 
@@ -59,6 +64,7 @@ class SubtaskAgent:
         saver: for the threads of this task's agents; its own, not the task graph's, so that rows
             which a node has queued never leave before that node's superstep is over.
         on_step: told around every step.
+        forget: told the thread that is no longer run here (`TaskSaver.leave`).
     """
 
     def __init__(
@@ -68,8 +74,10 @@ class SubtaskAgent:
         models: ModelClient,
         saver: BaseCheckpointSaver[Any],
         on_step: OnStep | None = None,
+        forget: Callable[[str], None] = _nothing_to_forget,
     ) -> None:
         self._work, self._models, self._on_step = work, models, on_step
+        self._forget = forget
         self._samples = Samples(host=work.host, values=work.values, store=work.store)
         graph: Any = build_subtask_graph()
         self._graph = graph.compile(checkpointer=saver)
@@ -116,9 +124,13 @@ class SubtaskAgent:
         }
         if order.recovering and order.go != order.attempt:
             await self._show_resumed(config, context)
-        state: SubtaskState = await self._graph.ainvoke(
-            {"go": order.go}, config, context=context, durability="sync"
-        )
+        try:
+            state: SubtaskState = await self._graph.ainvoke(
+                {"go": order.go}, config, context=context, durability="sync"
+            )
+        finally:
+            # What an interrupted step had buffered must not be saved by the go that follows.
+            self._forget(thread_of(order, sample))
         return GoEnd(
             finished=state.get("finished"),
             failure=state.get("failure"),
