@@ -108,8 +108,10 @@ def _wants_replan(state: TaskState, context: TaskContext, decided: Dispatch) -> 
     """Whether a new remainder is wished for; a person's wish that just came in is taken up."""
     if state.get("replan"):
         return True
-    decided.replan = next_wish(state, context)
-    return decided.replan is not None
+    wanted = decided.replan = next_wish(state, context)
+    if wanted is not None:
+        context.journal.event("ReplanAsked", reason=wanted["reason"], by=wanted["by"])
+    return wanted is not None
 
 
 def _hold_for(

@@ -68,7 +68,8 @@ class Feed:
             if len(page) < PAGE:
                 break
             await asyncio.sleep(0)
-        if any(new.event["type"] == "PlanAccepted" and not new.event["subtask"] for new in news):
+        new_plans = ("PlanAccepted", "PlanReplaced")
+        if any(new.event["type"] in new_plans and not new.event["subtask"] for new in news):
             await self._build()
         return news
 

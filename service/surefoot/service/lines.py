@@ -40,6 +40,10 @@ _TOLD = {
     "TaskFailed": "task failed",
     "TaskCancelled": "task cancelled",
     "PlanRejected": "plan rejected",
+    "FailureReflected": "a model proposes {proposed}",
+    "ReplanAsked": "a new plan for the rest is asked for",
+    "ReplanRejected": "new plan rejected",
+    "PlanReplaced": "plan version {version}",
 }
 
 
@@ -71,7 +75,7 @@ def _words(event: Row) -> str:
 
 
 def _texts(facts: JsonObject) -> dict[str, str]:
-    return {"milestone": str(facts.get("milestone") or "")}
+    return {name: str(facts.get(name) or "") for name in ("milestone", "proposed", "version")}
 
 
 def _clock(moment: datetime) -> str:
