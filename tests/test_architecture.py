@@ -20,7 +20,7 @@ ROOF = {
     f"surefoot.graph.{name}"
     for name in (
         *("build", "assembly", "nesting", "group_threads", "subtask", "app"),
-        *("session", "opening", "creation", "holding", "hosting", "stepping_in"),
+        *("session", "opening", "creation", "holding", "hosting", "modelling", "stepping_in"),
     )
 }
 MAY_IMPORT = {

@@ -83,8 +83,13 @@ def fenced_statement(parts: tuple[str, ...]) -> bytes:
 
 def _part(room: dict[str, bytes], part: str) -> bytes:
     name, _, columns = part.partition(":")
-    changes = ", ".join(f"{column} = n.{column}" for column in columns.split(","))
+    changes = ", ".join(f"{column} = {_source(column)}" for column in columns.split(","))
     return room[name].replace(b"COLUMNS", changes.encode())
+
+
+def _source(column: str) -> str:
+    """Where a column of the task's row comes from; steps of calls are counted by `spending`."""
+    return "n.steps + t.call_steps" if column == "steps" else f"n.{column}"
 
 
 async def run_fenced(

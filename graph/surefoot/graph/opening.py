@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.tools import BaseTool
-from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.saver import TaskSaver
 from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.control import TaskControl
-from surefoot.graph.errors import UsageError
+from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, UsageError
 from surefoot.graph.group_threads import SavedGroups
 from surefoot.graph.manifest import declared_inputs, manifest
-from surefoot.graph.model_ports import ModelClient, NoModels
+from surefoot.graph.model_ports import ModelClient
 from surefoot.graph.model_roles import ModelRoles
+from surefoot.graph.modelling import OpenModels, open_models
 from surefoot.graph.nesting import Groups
 from surefoot.graph.ports import ArtifactStore, Journal, Ledger
 from surefoot.graph.settings import Settings
@@ -59,6 +59,9 @@ class Stored:
     workspace: Path
     concurrency: int
     usage: Usage
+    """Calls that were under way when a holder died count as what was reserved for them."""
+    call_steps: int
+    reserved: bool
     expected: JsonObject
     milestones_failed: int
 
@@ -73,11 +76,13 @@ class Stored:
             concurrency=row["concurrency"],
             usage=Usage(
                 steps=row["steps"],
-                tokens=row["tokens"],
-                cost_usd=row["cost_usd"],
+                tokens=row["tokens"] + row["reserved_tokens"],
+                cost_usd=row["cost_usd"] + row["reserved_cost_usd"],
                 seconds=row["seconds"],
                 failures=row["failures"],
             ),
+            call_steps=row["call_steps"],
+            reserved=row["reserved_tokens"] > 0 or row["reserved_cost_usd"] > 0,
             expected={
                 "input": row["inputs_manifest"] or {},
                 "tools module": row["tools_digest"] or {},
@@ -109,11 +114,16 @@ class OpenTask:
     control: TaskControl
     host: ChildToolHost
     runner: LocalRunner
+    models: OpenModels
 
     async def close(self) -> None:
-        """End the runner, then the tool processes."""
+        """End the runner, then what it used: models and tool processes."""
         await self.runner.close()
-        await self.host.close()
+        try:
+            with contextlib.suppress(LeaseLost, DatabaseUnavailable):
+                await self.models.close()
+        finally:
+            await self.host.close()
 
 
 def make_workspace(folder: Path) -> None:
@@ -161,7 +171,7 @@ async def open_task(
     *,
     saver: TaskSaver,
     control: TaskControl,
-    steps: BaseCheckpointSaver[Any],
+    steps: TaskSaver,
     objects: Sequence[BaseTool] = (),
 ) -> OpenTask:
     """Compose a task's context: tool host, runner, digests of what it depends on.
@@ -169,17 +179,18 @@ async def open_task(
     `saver` keeps its own thread and those of its groups, `steps` its agents' threads.
     """
     journal = saver.journal
+    models = await _models(stored, shared, saver)
     groups = Groups(SavedGroups(saver), task=stored.task, task_dir=str(stored.task_dir))
 
     def on_log(subtask: str, attempt: int, text: str) -> None:
         told, id = groups.journal_of(subtask)
         (told or journal).event("Log", subtask=id, attempt=attempt, text=text)
 
+    inner = await _inner_states(stored.id, shared.database)
     host = await start_host(stored, shared, objects, on_log)
     try:
         found = await asyncio.to_thread(manifest, stored.inputs, host.specs)
-        models: ModelClient = NoModels()
-        runner = _runner(stored, shared, host, groups, models=models, savers=(saver, steps))
+        runner = _runner(stored, shared, host, groups, models=models.client, savers=(saver, steps))
     except BaseException:
         with contextlib.suppress(Exception):
             await host.close()
@@ -193,7 +204,7 @@ async def open_task(
         store=shared.store,
         specs=host.specs,
         slots=stored.concurrency,
-        models=models,
+        models=models.client,
         usage=stored.usage,
         raised=stored.spec.get("raised") or {},
         manifest=found,
@@ -204,10 +215,26 @@ async def open_task(
         history=Readers(shared.database).typical_seconds,
         model_names=(shared.settings.model,) if shared.settings.model else (),
         on_goal=runner.heed,
+        inner=inner,
     )
-    context.inner = await _inner_states(stored.id, shared.database)
+    models.serve(context)
     groups.serve(context, runner)
-    return OpenTask(context=context, control=control, host=host, runner=runner)
+    return OpenTask(context=context, control=control, host=host, runner=runner, models=models)
+
+
+async def _models(stored: Stored, shared: Shared, saver: TaskSaver) -> OpenModels:
+    return await open_models(
+        stored.task,
+        usage=stored.usage,
+        call_steps=stored.call_steps,
+        raised=stored.spec.get("raised") or {},
+        reserved=stored.reserved,
+        configured=shared.settings.model,
+        database=shared.database,
+        lease=saver.lease,
+        journal=saver.journal,
+        store=shared.store,
+    )
 
 
 async def _inner_states(task_id: str, database: Database) -> InnerStates:
@@ -228,7 +255,7 @@ def _runner(
     groups: Groups,
     *,
     models: ModelClient,
-    savers: tuple[TaskSaver, BaseCheckpointSaver[Any]],
+    savers: tuple[TaskSaver, TaskSaver],
 ) -> LocalRunner:
     goal = Goal.model_validate(stored.task["goal"])
     saver, steps = savers
@@ -246,7 +273,9 @@ def _runner(
         prohibitions=goal.prohibitions,
         clock=time.time,
         on_step=on_step,
-        agent=partial(SubtaskAgent, models=models, saver=steps, on_step=on_step),
+        agent=partial(
+            SubtaskAgent, models=models, saver=steps, on_step=on_step, forget=steps.leave
+        ),
         nest=groups.run,
         reflect=criticise_with(models),
         judge=judge_with(models, room_chars=room_for(_window(stored))),

@@ -76,6 +76,19 @@ class Account:
         self.reserved = Cost(tokens=0)
         self.under_way = 0
 
+    def order_steps(self) -> int:
+        """Steps that orders made: what the outbox writes."""
+        return self.usage["steps"] - self.call_steps
+
+    def reload(self, usage: Usage, call_steps: int) -> None:
+        """Take over the row after a lost connection, where a superstep may have been lost.
+
+        Calls of models are known better here: they go on while the database is away.
+        """
+        self.usage["steps"] = usage["steps"] - call_steps + self.call_steps
+        self.usage["seconds"] = usage["seconds"]
+        self.usage["failures"] = usage["failures"]
+
     def refusal(self, most: Cost, limits: EffectiveLimits) -> BudgetExhausted | None:
         """Why this cannot be set aside now, None where it can. N means exactly N are allowed."""
         tokens = self.usage["tokens"] + self.reserved.tokens + most.tokens

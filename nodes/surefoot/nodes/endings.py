@@ -43,7 +43,7 @@ def withdraw(
     for id, attempt in context.runner.recall():
         record = Record(**(current.get(id) or Record()))
         if attempt:
-            context.reserved = max(0, context.reserved - 1)
+            context.held.discard(id)
             record["attempt"] = max(0, record.get("attempt", 1) - 1)
         if record.get("state") == "running":
             record["state"] = "pending"

@@ -16,6 +16,7 @@ from surefoot.graph.state import GRAPH_VERSION, Replan, TaskState
 from surefoot.graph.values import JsonObject, Outcome, Question, Record
 from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
+from surefoot.nodes.orders import work_of
 from surefoot.nodes.questions import close_questions
 from surefoot.nodes.wishes import replans_for
 

@@ -74,7 +74,7 @@ async def _reflect_on(
 def _count(outcome: Outcome, context: TaskContext) -> None:
     """Turn the reservation into what was used, and say how a cut attempt was recovered."""
     if outcome["action"] in ("attempt", "improve"):
-        context.reserved = max(0, context.reserved - 1)
+        context.held.discard(outcome["subtask"])
         context.spend(steps=outcome.get("calls", 1))
     recovery = outcome.get("recovery")
     if recovery:

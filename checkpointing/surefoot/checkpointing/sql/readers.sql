@@ -7,7 +7,7 @@ select
     id, name, status, stopping, spec #- '{task,plan}' as spec, spec_digest, graph_version, workspace,
     concurrency, plan_version, total, progress, progress_at, limits, steps, tokens, cost_usd, seconds,
     failures, failure, milestones, inputs_manifest, tools_digest, priority, acquired_by, acquired_until,
-    lease_epoch, worker, created_at, updated_at
+    lease_epoch, worker, created_at, updated_at, call_steps, reserved_tokens, reserved_cost_usd
 from surefoot.tasks where id = %(id)s
 
 -- name: given_plan

@@ -1,0 +1,135 @@
+"""The account of one task, kept equal to its row: reserved durably before a model is called.
+
+One statement behind the lease's epoch writes all sums. Who asks while one is on its way is served
+by the next one, so many calls at a time share a commit.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from surefoot.checkpointing.database import Database
+from surefoot.checkpointing.lease import Lease
+from surefoot.checkpointing.queries import queries
+from surefoot.graph.errors import BudgetExhausted, DatabaseUnavailable, LeaseLost
+from surefoot.graph.spending import Account, Cost
+from surefoot.graph.values import EffectiveLimits
+
+PATIENCE_S = 300.0
+"""How long a lost database is waited for before the callers hear of it."""
+
+
+class TaskSpending:
+    """`spending.Spending` of the task that a lease is for.
+
+    Attributes:
+        limits: those in force now.
+        count_step: counts a step of a subtask before it is made; raises BudgetExhausted.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        lease: Lease,
+        account: Account,
+        *,
+        limits: Callable[[], EffectiveLimits],
+        count_step: Callable[[str | None], None],
+    ) -> None:
+        self.database = database
+        self.lease = lease
+        self.account = account
+        self.limits = limits
+        self.count_step = count_step
+        self._changed = asyncio.Condition()
+        self._writing = asyncio.Lock()
+        self._asked = 0
+        self._written = 0
+
+    async def reserve(self, most: Cost, *, subtask: str | None, step: bool = True) -> None:
+        """See `Spending`."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._settled(most))
+            if step:
+                self.count_step(subtask)
+            self.account.reserve(most)
+        try:
+            await self.write()
+        except BaseException:
+            self.account.settle(most, Cost(tokens=0))
+            raise
+
+    async def settle(self, most: Cost, used: Cost) -> None:
+        """See `Spending`."""
+        self.account.settle(most, used)
+        await self._tell()
+        await self.write()
+
+    def forfeit(self, most: Cost) -> None:
+        """See `Spending`."""
+        self.account.settle(most, most)
+        self._asked += 1
+
+    async def write(self) -> None:
+        """Make the row say what the account says.
+
+        Raises:
+            LeaseLost: nothing was written.
+            DatabaseUnavailable: the database stayed away for `PATIENCE_S`.
+        """
+        self._asked += 1
+        wanted = self._asked
+        async with self._writing:
+            if self._written >= wanted:
+                return
+            newest = self._asked
+            await self._patiently()
+            self._written = newest
+
+    async def close(self) -> None:
+        """Write what a torn-off call has left to be written."""
+        if self._written < self._asked:
+            await self.write()
+
+    def _settled(self, most: Cost) -> bool:
+        """Whether it may be reserved. While calls are under way their end may still make room.
+
+        Raises:
+            BudgetExhausted: nothing is under way any more, and there is no room.
+        """
+        refusal: BudgetExhausted | None = self.account.refusal(most, self.limits())
+        if refusal is not None and self.account.under_way == 0:
+            raise refusal
+        return refusal is None
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _patiently(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                await self._write()
+                return
+            except DatabaseUnavailable:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+            await self.database.wait_until_back(left)
+
+    async def _write(self) -> None:
+        usage, reserved = self.account.usage, self.account.reserved
+        sums = {
+            "task_id": self.lease.task_id,
+            "epoch": self.lease.epoch,
+            "call_steps": self.account.call_steps,
+            "tokens": usage["tokens"],
+            "cost_usd": usage["cost_usd"],
+            "reserved_tokens": reserved.tokens,
+            "reserved_cost_usd": max(0.0, reserved.cost_usd),
+        }
+        async with self.database.borrowed() as connection:
+            cursor = await connection.execute(queries("spending")["write"], sums)
+            if await cursor.fetchone() is None:
+                raise LeaseLost(self.lease.task_id)
