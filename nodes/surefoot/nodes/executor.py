@@ -48,6 +48,7 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
     asked = context.control.stopping()
     await _cut_if_asked(state, context, seen)
     due = _next_moment(state, context, seen)
+    look_again_s = FLUSH_AFTER_S  # what was just ordered starts, and says so
     while not context.runner.finished():
         now = context.clock()
         if context.control.stopping() != asked or (due is not None and now >= due):
@@ -57,7 +58,8 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
         if not context.runner.known() and due is None:
             return
         flush_at = now + FLUSH_AFTER_S if context.journal.pending() else None
-        moments = [due, flush_at, now + LOOK_AGAIN_S]
+        moments = [due, flush_at, now + look_again_s]
+        look_again_s = LOOK_AGAIN_S
         await context.runner.wait(until=min(moment for moment in moments if moment is not None))
         if flush_at is not None and context.clock() >= flush_at:
             await context.journal.flush()
