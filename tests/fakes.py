@@ -151,6 +151,15 @@ class FakeLedger:
     async def find(self, task_id: str, key: str, scope: str) -> EffectRow | None:
         return self.rows.get((key, scope))
 
+    async def adopt(self, call: EffectCall, removed: Sequence[str]) -> None:
+        await self._commit()
+        for (key, scope), row in list(self.rows.items()):
+            gone = scope in removed or scope.startswith(tuple(f"{id}/" for id in removed))
+            if key == call.key and gone and (key, call.scope) not in self.rows:
+                del self.rows[key, scope]
+                moved = replace(row, scope=call.scope, subtask=call.subtask)
+                self.rows[key, call.scope] = moved
+
     async def intend(self, call: EffectCall) -> EffectRow | None:
         await self._commit()
         row = self.rows.get((call.key, call.scope))

@@ -142,3 +142,36 @@ async def test_the_holder_refuses_a_plan_with_faults_and_goes_on(
         status = await running
     assert (status["status"], status["plan_version"]) == ("completed", 1)
     assert lines(log) == ["g", "old"]
+
+
+SEND = """
+from pathlib import Path
+from langchain_core.tools import tool
+from surefoot.tools import effect
+
+@effect("irreversible")
+@tool
+def send(file: str, word: str) -> int:
+    '''Append a line outside.'''
+    with Path(file).open("a") as lines:
+        lines.write(word + chr(10))
+    return 1
+
+TOOLS = [send]
+"""
+
+
+def test_an_effect_of_a_removed_subtask_answers_the_one_that_replaces_it(
+    scene: Scene, log: Path
+) -> None:
+    """It was done, its check failed, and the plan goes on without it: it is not done twice."""
+    module = scene.write("send_tools.py", SEND)
+    args = {"file": str(log), "word": "sent"}
+    wrong = [{"type": "result", "equals": "never"}]
+    first = subtask("first", "send", args, success=wrong, retries={"max_attempts": 1})
+    given = scene.file(task([first], tools=[module]))
+    assert scene.command("run", given, "--id", "t1").code == 1
+    new = scene.file({"subtasks": [subtask("second", "send", args)]}, "new.json")
+    assert scene.command("replan", "t1", "--plan", new).code == 0
+    assert scene.command("resume", "t1").code == 0
+    assert lines(log) == ["sent"]

@@ -61,6 +61,26 @@ class PostgresLedger:
             row = await cursor.fetchone()
         return _effect_row(row) if row is not None else None
 
+    async def adopt(self, call: EffectCall, removed: Sequence[str]) -> None:
+        """Let a removed subtask's row of the same call answer this one (see `ports.Ledger`).
+
+        Raises:
+            LeaseLost: nothing was written.
+            DatabaseUnavailable: at once; asking again is harmless.
+        """
+        parameters = {
+            "task_id": call.task_id,
+            "epoch": self.lease_of(call.task_id).epoch,
+            "key": call.key,
+            "scope": call.scope,
+            "subtask": call.subtask,
+            "removed": list(removed),
+        }
+        async with self.database.borrowed() as connection:
+            cursor = await connection.execute(queries("ledger")["adopt"], parameters)
+            if await cursor.fetchone() is None:
+                raise LeaseLost(call.task_id)
+
     async def intend(self, call: EffectCall) -> EffectRow | None:
         """Write the intent, unless a row stands: then return that one (see `ports.Ledger`).
 

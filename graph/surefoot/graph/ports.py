@@ -70,6 +70,14 @@ class Ledger(Protocol):
         """The standing row, if any."""
         ...
 
+    async def adopt(self, call: EffectCall, removed: Sequence[str]) -> None:
+        """Let what the same call of a removed subtask did (or may have done) answer this one.
+
+        `removed`: ids that a replan took out of the plan; their children are meant as well. A row
+        answers one other subtask only. Raises as `intend`.
+        """
+        ...
+
     async def intend(self, call: EffectCall) -> EffectRow | None:
         """Write the intent durably, unless a row in state intent or done stands: return that row.
 
@@ -155,6 +163,8 @@ class WorkOrder:
     """What was found wrong with the attempt before, in words a model can act on."""
     choices: tuple[str, ...] = ()
     """For a reflection: what policy leaves to choose from."""
+    removed: tuple[str, ...] = ()
+    """Subtasks that a replan took out of the plan: their effects answer whoever replaces them."""
     go: int = 0
     """The attempt that started this work from scratch: names the subtask's own thread."""
     recovering: bool = False

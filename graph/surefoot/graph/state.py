@@ -124,6 +124,8 @@ class Replans(TypedDict, total=False):
     """Fingerprints that a replan was made about: a second one is a stall."""
     commands: list[int]
     """Commands that were settled."""
+    removed: list[str]
+    """Full ids that new plans took out: what they did outside answers whoever does it instead."""
     refused: JsonObject
     """The newest wish of a person that came to nothing: `{command, faults}`."""
 

@@ -69,7 +69,7 @@ def _adopt(
         "records": _records(plan, gone, state),
         "questions": [q for q in state.get("questions") or () if q["subtask"] not in gone],
         "replan": None,
-        "replans": _used(request, state),
+        "replans": _used(request, [context.full(id) for id in gone], state),
         "ending": None,
         "decisions": _decisions(request, version, state, context),
     }
@@ -128,7 +128,7 @@ def _records(plan: JsonObject, gone: Sequence[str], state: TaskState) -> dict[st
     return changed
 
 
-def _used(request: Replan, state: TaskState) -> Replans:
+def _used(request: Replan, gone: Sequence[str], state: TaskState) -> Replans:
     before = state.get("replans") or Replans()
     counts = 0 if request["by"] == "person" else 1
     blocker, command = request.get("blocker"), request.get("command")
@@ -136,6 +136,7 @@ def _used(request: Replan, state: TaskState) -> Replans:
         used=before.get("used", 0) + counts,
         blockers=[*before.get("blockers", ()), *([blocker] if blocker and counts else ())],
         commands=[*before.get("commands", ()), *([command] if command else ())],
+        removed=[*before.get("removed", ()), *gone],
     )
 
 

@@ -5,7 +5,7 @@ except a tool's own `key=`. Making the call is `effect_calls`.
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -61,6 +61,7 @@ class AskedCall:
         ordinal: it is the n-th such call of the attempt that takes effect, from 1.
         timeout_s: the tool's own limit, or what is left of the attempt.
         writes: the workspace paths that the subtask may change, resolved; None = any.
+        count: takes its step from the budget, right before it is made.
         artifacts: what the attempt itself has put, by name.
     """
 
@@ -71,6 +72,7 @@ class AskedCall:
     timeout_s: float
     writes: tuple[str, ...] | None
     recovering: bool
+    count: Callable[[], None]
     artifacts: Mapping[str, ArtifactRef] = field(default_factory=dict[str, ArtifactRef])
 
 
@@ -145,6 +147,7 @@ class CallRequests:
             effect=effect_of(spec, work),
             key=key,
             recovering=order.recovering,
+            removed=order.removed,
             may_ask=work.approve != "never",
             stop=stop,
         )
@@ -171,9 +174,11 @@ class CallRequests:
             effect=effect,
             key=key,
             recovering=asked.recovering,
+            removed=order.removed,
             may_ask=work.approve != "never",
             stop=stop,
             step=asked.step,
+            count=asked.count,
         )
 
     async def writes(self, order: WorkOrder, scope: Scope) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from surefoot.graph.agent_ports import OnStep
+from surefoot.graph.errors import BudgetExhausted
 from surefoot.graph.ports import (
     ArtifactStore,
     EffectCall,
@@ -55,9 +56,11 @@ class EffectCalls:
 
         Raises:
             Cut: we are stopping; what the call may have done stands as an intent in the ledger.
+            BudgetExhausted: no step is left for it; it was not made.
             LeaseLost, DatabaseUnavailable: from the ledger.
         """
         if request.effect == "read":
+            request.count()
             reply = await self._call(request)
             return await self._end(request, reply, _resumed(request, "the tool only reads"))
         if request.key.scope:
@@ -69,6 +72,8 @@ class EffectCalls:
 
     async def _make_recorded(self, request: CallRequest) -> CallEnd:
         entry = _entry(request)
+        if request.removed and request.key.scope and request.effect != "idempotent":
+            await self._ledger.adopt(entry, request.removed)
         row = await self._ledger.intend(entry)
         recovery = _rerun(request, "no effect of it stands in the ledger")
         if request.effect == "idempotent":
@@ -82,11 +87,23 @@ class EffectCalls:
                 return end
             recovery = _strategy("rerun the subtask", finding.why)
             await self._ledger.intend(entry)
-        if request.stop.requested:
-            await self._ledger.settle(entry, "failed", note="stopped before the call")
-            raise Cut
+        await self._begin(request, entry)
         reply = await self._call(request)
         return await self._settle_reply(request, entry, reply, recovery)
+
+    async def _begin(self, request: CallRequest, entry: EffectCall) -> None:
+        """The last moment before a call; what does not begin is surely not done.
+
+        Raises:
+            Cut, BudgetExhausted: it does not.
+        """
+        try:
+            if request.stop.requested:
+                raise Cut
+            request.count()
+        except (Cut, BudgetExhausted):
+            await self._ledger.settle(entry, "failed", note="stopped before the call")
+            raise
 
     async def _settle_reply(
         self,

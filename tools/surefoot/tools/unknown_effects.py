@@ -3,6 +3,7 @@
 Nothing is written here; what a finding leads to is `effect_calls`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,10 @@ SHOWN_ARGS = 300
 """Characters of the arguments that a person is shown."""
 
 
+def counted_already() -> None:
+    """The step of a `tool` order's call was taken when it was ordered."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
     """One call to be made at most once.
@@ -25,6 +30,8 @@ class CallRequest:
         recovering: the attempt before was cut, so say how it was recovered.
         may_ask: a person may be asked when nobody knows what happened.
         step: which step of its attempt the call is, from 1.
+        count: takes a step from the budget right before the call is made.
+        removed: subtasks that are no longer in the plan: their same call answers this one.
     """
 
     task_id: str
@@ -36,6 +43,8 @@ class CallRequest:
     may_ask: bool
     stop: Stop
     step: int = 1
+    removed: tuple[str, ...] = ()
+    count: Callable[[], None] = counted_already
 
 
 @dataclass(frozen=True, slots=True)

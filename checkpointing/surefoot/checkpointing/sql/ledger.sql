@@ -42,6 +42,34 @@ from calls c
 left join surefoot.effects e on e.task_id = c.task_id and e.key = c.key and e.scope = c.scope
 order by c.place
 
+-- name: adopt
+-- What a removed subtask did (or may have done) goes over to the one that means the same call now.
+with fence as materialized (
+    select id from surefoot.tasks
+    where id = %(task_id)s and lease_epoch = %(epoch)s
+    for key share
+), left_over as (
+    select e.task_id, e.key, e.scope
+    from surefoot.effects e join fence on fence.id = e.task_id
+    where e.key = %(key)s and e.state in ('intent', 'done')
+        and exists (
+            select 1 from unnest(%(removed)s::text[]) as r (id)
+            where e.scope = r.id or starts_with(e.scope, r.id || '/')
+        )
+        and not exists (
+            select 1 from surefoot.effects o
+            where o.task_id = e.task_id and o.key = e.key and o.scope = %(scope)s
+        )
+    order by e.intent_at
+    limit 1
+), adopted as (
+    update surefoot.effects e set scope = %(scope)s, subtask = %(subtask)s
+    from left_over l
+    where (e.task_id, e.key, e.scope) = (l.task_id, l.key, l.scope)
+    returning 1
+)
+select (select count(*) from adopted) as adopted from fence
+
 -- name: settle
 with outcomes as materialized (
     select * from rows from (jsonb_to_recordset(%(outcomes)s::jsonb) as (
