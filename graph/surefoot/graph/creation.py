@@ -4,7 +4,7 @@ import asyncio
 import re
 import secrets
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -27,9 +27,6 @@ from surefoot.graph.validation import Fault, LocalWorld, Report, validate_task
 from surefoot.graph.values import JsonObject
 from surefoot.tools.host import ChildToolHost
 from surefoot.tools.root_process import WarmRoot
-
-UNSUPPORTED = ("agent",)
-"""Kinds that a plan may name and that this version cannot run."""
 
 
 class InvalidTask(UsageError):
@@ -107,7 +104,6 @@ async def create_task(
     )
     if report.task is None:
         raise InvalidTask(report)
-    _refuse_unsupported(mapping)
     id = given or _new_id(report.task.name)
     place = (workspace or shared.settings.workspace(id)).absolute()
     # Now, while nothing is stored: a task without a workspace could never run.
@@ -187,26 +183,6 @@ async def describe_tools(
             await host.release()
             if warm is None:
                 await kept.close()
-
-
-def _refuse_unsupported(mapping: JsonObject) -> None:
-    plan = mapping.get("plan")
-    if not plan:
-        return
-    found = [f"{id} ({kind})" for id, kind in _kinds(plan) if kind in UNSUPPORTED]
-    if found:
-        raise UsageError(
-            "unsupported_kind",
-            f"this version runs tool and foreach subtasks; not yet: {', '.join(found[:5])}",
-        )
-
-
-def _kinds(plan: JsonObject) -> Iterable[tuple[str, str]]:
-    for subtask in plan["subtasks"]:
-        yield subtask["id"], subtask["kind"]
-        for work in (subtask.get("each"), *(subtask.get("on_failure") or ())):
-            if isinstance(work, dict):
-                yield subtask["id"], cast("JsonObject", work)["kind"]
 
 
 def _checked_id(id: str) -> str:

@@ -22,7 +22,6 @@ from surefoot.graph.control import TaskControl
 from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, UsageError
 from surefoot.graph.group_threads import SavedGroups
 from surefoot.graph.manifest import declared_inputs, manifest
-from surefoot.graph.model_ports import ModelClient
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.modelling import OpenModels, open_models
 from surefoot.graph.nesting import Groups
@@ -190,7 +189,7 @@ async def open_task(
     host = await start_host(stored, shared, objects, on_log)
     try:
         found = await asyncio.to_thread(manifest, stored.inputs, host.specs)
-        runner = _runner(stored, shared, host, groups, models=models.client, savers=(saver, steps))
+        runner = _runner(stored, shared, host, groups, models=models, savers=(saver, steps))
     except BaseException:
         with contextlib.suppress(Exception):
             await host.close()
@@ -254,7 +253,7 @@ def _runner(
     host: ChildToolHost,
     groups: Groups,
     *,
-    models: ModelClient,
+    models: OpenModels,
     savers: tuple[TaskSaver, TaskSaver],
 ) -> LocalRunner:
     goal = Goal.model_validate(stored.task["goal"])
@@ -274,11 +273,16 @@ def _runner(
         clock=time.time,
         on_step=on_step,
         agent=partial(
-            SubtaskAgent, models=models, saver=steps, on_step=on_step, forget=steps.leave
+            SubtaskAgent,
+            models=models.client,
+            saver=steps,
+            on_step=on_step,
+            forget=steps.leave,
+            count_step=models.spending.count_step,
         ),
         nest=groups.run,
-        reflect=criticise_with(models),
-        judge=judge_with(models, room_chars=room_for(_window(stored))),
+        reflect=criticise_with(models.client),
+        judge=judge_with(models.client, room_chars=room_for(_window(stored))),
     )
 
 

@@ -25,7 +25,7 @@ from surefoot.nodes.act import act
 from surefoot.nodes.steps import MODEL, StepContext, next_step
 from surefoot.nodes.think import think
 from surefoot.tools.agent_calls import OrderCalls
-from surefoot.tools.agent_work import AgentWork, GoEnd
+from surefoot.tools.agent_work import AgentWork, CountStep, GoEnd
 from surefoot.tools.samples import Samples
 from surefoot.tools.stopping import Stop
 
@@ -64,6 +64,7 @@ class SubtaskAgent:
         saver: for the threads of this task's agents; its own, not the task graph's, so that rows
             which a node has queued never leave before that node's superstep is over.
         on_step: told around every step.
+        count_step: takes a step from the task's budget before every call of a tool.
         forget: told the thread that is no longer run here (`TaskSaver.leave`).
     """
 
@@ -75,9 +76,10 @@ class SubtaskAgent:
         saver: BaseCheckpointSaver[Any],
         on_step: OnStep | None = None,
         forget: Callable[[str], None] = _nothing_to_forget,
+        count_step: CountStep | None = None,
     ) -> None:
         self._work, self._models, self._on_step = work, models, on_step
-        self._forget = forget
+        self._forget, self._count_step = forget, count_step
         self._samples = Samples(host=work.host, values=work.values, store=work.store)
         graph: Any = build_subtask_graph()
         self._graph = graph.compile(checkpointer=saver)
@@ -88,7 +90,8 @@ class SubtaskAgent:
         Raises:
             LeaseLost, DatabaseUnavailable: what happened is not known here.
         """
-        return await self._work.run(order, stop, partial(self._steps, order, stop))
+        steps = partial(self._steps, order, stop)
+        return await self._work.run(order, stop, steps, self._count_step)
 
     async def _steps(self, order: WorkOrder, stop: Stop, calls: OrderCalls) -> GoEnd:
         deadline = self._work.clock() + order.timeout_s

@@ -5,7 +5,7 @@ What it cannot (nobody knows whether an effect happened; we are stopping) is rai
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from surefoot.graph.agent_ports import FINISH, CallAnswer, Earlier, Finished, MadeCall
 from surefoot.graph.attempts import DEFAULTS, effect_of
@@ -52,6 +52,7 @@ class OrderCalls:
         calls: EffectCalls,
         values: ValueCache,
         store: ArtifactStore,
+        count: Callable[[], None],
     ) -> None:
         self.order, self.stop, self.scope = order, stop, scope
         self.made = 0
@@ -63,6 +64,7 @@ class OrderCalls:
         self._writes = writes
         self._requests, self._calls = requests, calls
         self._values, self._store = values, store
+        self._count = count
         self._recovering = order.recovering
 
     @property
@@ -79,6 +81,7 @@ class OrderCalls:
         """See `AgentCalls.make`.
 
         Raises:
+            BudgetExhausted: no step is left for the call; it was not made.
             AttemptFailed: nobody knows whether an effect happened, and nobody may be asked.
             PersonNeeded: a person must approve the call, or look what became of it.
             Cut: we are stopping.
@@ -141,6 +144,7 @@ class OrderCalls:
             timeout_s=min(limit, seconds_left),
             writes=self._writes,
             recovering=self._recovering,
+            count=self._count,
             artifacts=earlier.artifacts,
         )
 

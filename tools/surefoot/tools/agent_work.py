@@ -6,6 +6,7 @@ with, exactly as for a tool's attempt.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from surefoot.graph.agent_ports import Finished
 from surefoot.graph.errors import (
@@ -34,6 +35,7 @@ from surefoot.tools.outcomes import (
     undecided,
 )
 from surefoot.tools.stopping import Cut, Stop
+from surefoot.tools.unknown_effects import counted_already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,9 @@ class GoEnd:
     """Tokens of the longest reply."""
     steps: int = 0
 
+
+CountStep = Callable[[str | None], None]
+"""Takes a step on behalf of a subtask; raises BudgetExhausted where none is left."""
 
 Steps = Callable[[OrderCalls], Awaitable[GoEnd]]
 
@@ -63,8 +68,17 @@ class AgentWork:
     store: ArtifactStore
     clock: Clock
 
-    async def run(self, order: WorkOrder, stop: Stop, steps: Steps) -> Outcome:
+    async def run(
+        self, order: WorkOrder, stop: Stop, steps: Steps, count_step: CountStep | None = None
+    ) -> Outcome:
         """One attempt, to its outcome.
+
+        Args:
+            order: the attempt.
+            stop: its stop sign.
+            steps: takes the steps.
+            count_step: takes a step from the budget before every call; without it they are told
+                in the outcome.
 
         Raises:
             LeaseLost, DatabaseUnavailable: what happened is not known here.
@@ -72,7 +86,7 @@ class AgentWork:
         started = self.clock()
         calls: OrderCalls | None = None
         try:
-            calls = await self.begin(order, stop)
+            calls = await self.begin(order, stop, count_step)
             end = await _taken(steps, calls)
             kept = _kept(end)
             checks = await self.attempts.accept(order, calls.scope, kept, stop)
@@ -85,12 +99,14 @@ class AgentWork:
             outcome = not_accepted(order, started, self.clock(), failure)
         except PersonNeeded as needed:
             outcome = undecided(order, started, self.clock(), needed)
-        outcome["calls"] = calls.made if calls else 0
+        outcome["calls"] = calls.made if calls and count_step is None else 0
         if calls and calls.recovery is not None:
             outcome["recovery"] = calls.recovery
         return outcome
 
-    async def begin(self, order: WorkOrder, stop: Stop) -> OrderCalls:
+    async def begin(
+        self, order: WorkOrder, stop: Stop, count_step: CountStep | None = None
+    ) -> OrderCalls:
         """What the attempt is about, with its references looked up, and its tools.
 
         Raises:
@@ -126,6 +142,7 @@ class AgentWork:
             calls=self.calls,
             values=self.values,
             store=self.store,
+            count=partial(count_step, order.subtask) if count_step else counted_already,
         )
 
     def _specs(self, order: WorkOrder) -> list[ToolSpec]:
