@@ -210,6 +210,14 @@ def later(id: str, *needs: str) -> JsonObject:
     return tool(id, "echo", *needs, args={"new": id}, success=[{"type": "result"}])
 
 
+def full(subtask: JsonObject) -> JsonObject:
+    """With every field that a model must state."""
+    stated = {"name": subtask["id"], "weight": 1, "resumable": True, "skippable": False}
+    if subtask["id"] == "t":
+        subtask = {**subtask, "covers": ["x"], "success": [{"type": "file", "path": "."}]}
+    return {**stated, **subtask}
+
+
 def remainder(*subtasks: JsonObject) -> JsonObject:
     return {"phases": [], "subtasks": list(subtasks), "milestones": []}
 
@@ -275,6 +283,32 @@ async def test_a_model_that_replans_for_ever_is_stopped_by_the_limit(world: Mode
     assert out["replans"]["used"] == 2
     assert world.calls() == ["t"]
     assert out["records"]["t"]["state"] == "completed"
+
+
+async def test_a_model_made_plan_is_replanned_by_itself_and_goes_on_with_a_raised_limit(
+    world: ModelWorld,
+) -> None:
+    number = iter(range(1, 99))
+
+    def plan(ask: Ask) -> JsonObject:
+        n = next(number)
+        if n == 1:
+            return remainder(full(later("t")), full(agent("a0", "t")))
+        return remainder(full(agent(f"a{n}", "t", outputs=[f"{n}.md"])))
+
+    world.models = FakeModels(plan=plan)
+    world.agent = lambda order: (
+        1 if order.subtask == "a4" else f"missing_output: it did not put {order.subtask}"
+    )
+    goal = {"objective": "o", "acceptance": [{"id": "x", "type": "file", "path": "."}]}
+    out = await world.run({"goal": goal, "limits": {"replans": 2}})
+    assert out["ending"]["code"] == "attempts_exhausted"
+    assert "limits.replans is 2" in out["ending"]["message"]
+    assert out["plan"]["version"] == 3
+    again = await world.run(None, raised={"replans": 3})
+    assert again["status"] == "completed", again["ending"]
+    assert again["plan"]["version"] == 4
+    assert world.calls() == ["t"]
 
 
 async def test_the_same_obstacle_twice_is_no_reason_for_another_replan(world: ModelWorld) -> None:

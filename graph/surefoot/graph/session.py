@@ -29,13 +29,16 @@ from surefoot.graph.holding import Held, Holder
 from surefoot.graph.opening import Stored
 from surefoot.graph.setbacks import Setbacks
 from surefoot.graph.state import TaskInput
-from surefoot.graph.task import Budget
+from surefoot.graph.task import Budget, Limits
 from surefoot.graph.values import JsonObject
 
 __all__ = ["Created", "Engine", "InvalidTask", "validate_file"]
 
 GONE_FOR_S = 300.0
 """A run gives up (and can be resumed) when the database is unreachable for this long."""
+
+RAISED_LOOPS = ("replans", "plan_rounds")
+"""Bounds on loops that people may raise as well."""
 
 FINISHED = ("completed", "cancelled")
 
@@ -227,17 +230,19 @@ def _has_failed(row: Mapping[str, Any]) -> bool:
 
 
 def _check_limits(limits: Mapping[str, float | None]) -> None:
-    """Hold raised limits to what a task file's `budget` may say.
+    """Hold raised limits to what a task file's `budget` may say, and `limits` of replans.
 
     Raises:
         UsageError: `bad_limit`.
     """
+    loops = {name: value for name, value in limits.items() if name in RAISED_LOOPS}
     try:
-        Budget.model_validate(dict(limits))
+        Limits.model_validate(loops)
+        Budget.model_validate({k: v for k, v in limits.items() if k not in loops})
     except ValidationError as exc:
         first = exc.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(Budget.model_fields)
+        known = ", ".join((*Budget.model_fields, *RAISED_LOOPS))
         raise UsageError(
             "bad_limit", f"the limit {name} cannot be {first['input']!r}: {first['msg']} ({known})"
         ) from exc

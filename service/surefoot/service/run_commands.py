@@ -40,8 +40,13 @@ def run(
     model: ModelOption = None,
     tools: ToolsOption = None,
     plan_only: Annotated[
-        bool, typer.Option("--plan-only", help="Check and print the plan; make no task.")
+        bool,
+        typer.Option("--plan-only", help="Check (or make) the plan and print it; make no task."),
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="FILE", help="With --plan-only: where to write it."),
+    ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -67,7 +72,7 @@ def run(
             workspace=workspace,
             model=model,
         )
-        return await (show_plan(request, out) if plan_only else run_file(request, out))
+        return await (show_plan(request, out, export) if plan_only else run_file(request, out))
 
     carry_out(work, out, runs=True)
 
@@ -82,6 +87,7 @@ def resume(
     max_cost_usd: Annotated[
         float | None, typer.Option("--max-cost-usd", metavar="N", min=0)
     ] = None,
+    replans: Annotated[int | None, typer.Option("--replans", metavar="N", min=0)] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -94,6 +100,7 @@ def resume(
         "max_seconds": max_seconds,
         "max_failures": max_failures,
         "max_cost_usd": max_cost_usd,
+        "replans": replans,
     }
 
     async def work() -> int:
