@@ -2,16 +2,19 @@
 
 import asyncio
 import signal
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from model_server import ModelServer, say_json
 from scenes import SCENE_TOOLS, Scene, lines, subtask, task, until
 
 from surefoot.graph.settings import Settings
 
 MARKING = """
 import time
+from collections.abc import Generator
 from pathlib import Path
 from langchain_core.tools import tool
 from surefoot.tools import ToolContext, effect
@@ -186,3 +189,38 @@ async def test_progress_counts_the_leaves_of_groups_while_they_run(scene: Scene)
         await asyncio.to_thread(process.wait)
     status = (await asyncio.to_thread(scene.process, "status", "t", "--json")).document
     assert status["progress"] == 0.75
+
+
+EVERY = {"weight": 1, "resumable": True, "skippable": False, "covers": []}
+
+
+def planned(id: str, text: str, *needs: str, **more: Any) -> Any:
+    """A subtask as a model must state it."""
+    made = subtask(id, "echo", {"value": text}, name=id, depends_on=list(needs), **EVERY)
+    return {**made, **more}
+
+
+@pytest.fixture
+def models() -> Generator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+def test_a_model_makes_the_plan_of_a_group_and_everybody_sees_it(
+    scene: Scene, models: ModelServer
+) -> None:
+    check = {"id": "c1", "type": "file", "path": "note.txt", "exists": False}
+    steps = [planned("a", "${inputs.x}"), planned("b", "${a}!", "a", covers=["c1"])]
+    models.always("goal", say_json({"acceptance": [check], "prohibitions": []}))
+    models.always("plan", say_json({"phases": [], "subtasks": steps, "milestones": []}))
+    made = {"id": "g", "kind": "group", "goal": {"objective": "Say it.", "acceptance": [check]}}
+    made |= {"inputs": {"x": "hello"}, "success": [{"type": "result"}]}
+    file = scene.file(task([made, subtask("z", "echo", {"value": 1})], model={"planner": "m"}))
+    done = scene.command("run", file, "--id", "t", "--json", **models.environment())
+    assert done.code == 0, done.out + done.err
+    assert done.document["subtasks"]["total"] == 3
+    entries = scene.command("plan", "t", "--json").document
+    assert [entry["subtask"] for entry in entries] == ["g", "g/a", "g/b", "z"]
+    assert scene.command("result", "t", "g/b", "--json").document == "hello!"
+    heads = {seen.messages[0]["content"] for seen in models.seen}
+    assert len(heads) == 1 and "see what comes" in heads.pop()
