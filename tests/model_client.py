@@ -11,6 +11,7 @@ from model_server import ModelServer
 from surefoot.graph.head import sha256_of
 from surefoot.graph.model_ports import Ask, Brief, Turn
 from surefoot.graph.model_roles import ModelRoles
+from surefoot.graph.ports import Draw
 from surefoot.graph.spending import Account, Cost
 from surefoot.graph.values import JsonObject, Usage
 from surefoot.models.client import TaskModels
@@ -78,6 +79,7 @@ async def client_of(
     idle_s: float = 0.5,
     total_s: float = 2.0,
     endpoints: Endpoints | None = None,
+    draw: Draw = lambda: 0.05,
 ) -> AsyncGenerator[Client]:
     """A client whose knowledge of endpoints is its own, unless some is given."""
     place = Place(base_url=server.url, key="sk-very-secret", idle_s=idle_s, total_s=total_s)
@@ -91,6 +93,7 @@ async def client_of(
         journal=events,
         store=store,
         endpoints=known,
+        draw=draw,
     )
     try:
         yield Client(models, journal, store, spending, known)

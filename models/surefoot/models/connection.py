@@ -64,7 +64,9 @@ class Connection:
         except CallFailed:
             raise
         except (openai.OpenAIError, httpx2.HTTPError, ValueError, LookupError, TypeError) as exc:
-            raise _translated(exc, self.place) from exc
+            failed = _translated(exc, self.place)
+            failed.args = (self.place.scrubbed(str(failed)),)
+            raise failed from None
 
     async def _stream(self, request: Request, endpoint: Endpoint, total_s: float) -> Received:
         options = _options(request)
