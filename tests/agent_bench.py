@@ -14,7 +14,7 @@ from surefoot.graph.plan import Subtask
 from surefoot.graph.ports import WorkOrder
 from surefoot.graph.subtask import SubtaskAgent
 from surefoot.graph.values import Outcome
-from surefoot.tools.agent_work import AgentWork
+from surefoot.tools.agent_work import AgentWork, CountStep
 from surefoot.tools.runner import LocalRunner
 from surefoot.tools.stopping import Stop
 
@@ -52,6 +52,7 @@ class AgentBench:
         default_factory=list[tuple[str, int, str, str, int]]
     )
     work: AgentWork | None = None
+    count_step: CountStep | None = None
 
     @classmethod
     def at(cls, folder: Path) -> "AgentBench":
@@ -68,7 +69,12 @@ class AgentBench:
         self.work = work
         forget: Any = getattr(self.saver, "leave", str)
         return SubtaskAgent(
-            work, models=self.model, saver=self.saver, on_step=self.told, forget=forget
+            work,
+            models=self.model,
+            saver=self.saver,
+            on_step=self.told,
+            forget=forget,
+            count_step=self.count_step,
         )
 
     def told(self, subtask: str, attempt: int, state: str, tool: str, step: int) -> None:

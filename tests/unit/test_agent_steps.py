@@ -162,6 +162,29 @@ async def test_a_spent_budget_leaves_the_go_as_it_is(agents: AgentBench) -> None
     assert len(agents.host.calls) == 1
 
 
+async def test_a_call_that_no_step_is_left_for_is_not_made(agents: AgentBench) -> None:
+    taken: list[str | None] = []
+
+    def take(subtask: str | None) -> None:
+        if len(taken) == 2:
+            raise BudgetExhausted("max_steps", "2 steps made")
+        taken.append(subtask)
+
+    agents.count_step = take
+    agents.host.add("look", lambda call: ok())
+    agents.host.add("send", lambda call: ok("sent"), effect="irreversible")
+    agents.model.script = [wants(("look", {}), ("send", {"n": 1}), ("send", {"n": 2}))]
+    outcome = await agents.run(agent_order(tools=["look", "send"]))
+    assert (failure(outcome), outcome.get("calls")) == ("budget_exhausted", 0)
+    assert [call.tool for call in agents.host.calls] == ["look", "send"]
+    assert [row.state for row in agents.bench.ledger.rows.values()] == ["done", "failed"]
+    taken.clear()
+    agents.model.script = [finishes(1)]
+    again = agent_order(tools=["look", "send"], attempt=2, go=1, recovering=True)
+    assert (await agents.run(again))["ok"]
+    assert (len(agents.host.calls), taken) == (3, ["a"])
+
+
 async def test_outputs_and_checks_are_verified_as_for_tools(agents: AgentBench) -> None:
     ref = await agents.bench.store.artifact("out.txt", b"x")
     agents.host.add("put", lambda call: ok(None, ref), effect="idempotent")

@@ -31,6 +31,15 @@ class OpenModels:
         context.account = self.spending.account
         self._payer.context = context
 
+    def take_step(self, subtask: str | None) -> None:
+        """Count the step of a tool's call before it is made; the outbox writes it.
+
+        Raises:
+            BudgetExhausted: no step is left.
+        """
+        if self._payer.context is not None:
+            self._payer.context.take_step(subtask)
+
     async def close(self) -> None:
         """Close the connections, and write what a torn-off call has left."""
         if isinstance(self.client, TaskModels):

@@ -278,7 +278,7 @@ def _runner(
             saver=steps,
             on_step=on_step,
             forget=steps.leave,
-            count_step=models.spending.count_step,
+            count_step=models.take_step,
         ),
         nest=groups.run,
         reflect=criticise_with(models.client),

@@ -173,7 +173,12 @@ class TaskContext:
             each.usage["failures"] += failures
 
     def count_call(self, subtask: str | None) -> None:
-        """Count the step of a model call before it is sent, in its plan and all around.
+        """Count the step of a model call before it is sent; see `take_step`."""
+        self.take_step(subtask)
+        self.account.call_steps += 1
+
+    def take_step(self, subtask: str | None) -> None:
+        """Count a step before it is made, in its plan and all around.
 
         Args:
             subtask: on whose behalf, by its full id. The first call of an attempt takes the step
@@ -192,7 +197,6 @@ class TaskContext:
                 "max_steps", f"{made} steps made and more are needed; max_steps is {most}"
             )
         here.spend(steps=1)
-        self.account.call_steps += 1
 
     def _plan_of(self, subtask: str) -> "TaskContext":
         """The innermost plan that a full id belongs to."""
