@@ -338,6 +338,32 @@ async def test_a_failed_milestone_replans_and_a_second_time_falls_to_the_next(
     assert world.calls() == ["a"]
 
 
+async def test_a_milestone_that_nobody_judged_ends_the_go_and_is_judged_by_the_next(
+    world: ModelWorld,
+) -> None:
+    m = {"id": "m", "after": "a", "checks": [{"type": "judge", "rubric": "good"}]}
+    good: JsonObject = {"pass": True, "confidence": 1, "reasons": []}
+    world.models = FakeModels(verdict=[ModelUnavailable("503"), good])
+    out = await world.run(task(tool("a"), tool("b", "echo", "a"), milestones=[m]))
+    assert out["ending"]["code"] == "model_unavailable"
+    again = await world.run(None)
+    assert again["status"] == "completed"
+    assert world.calls() == ["a", "b"]
+    judged = world.models.calls("verdict")[1]
+    assert "result of a" in judged.matter
+
+
+async def test_a_degraded_agent_is_tried_in_full_once_more_before_the_end(
+    world: ModelWorld,
+) -> None:
+    simpler = {"kind": "tool", "tool": "echo", "args": {"simple": True}, "improve_later": True}
+    world.agent = lambda order: {"full": 1} if order.action == "improve" else "check_failed: no"
+    out = await world.run(task(agent("a", on_failure=[simpler]), limits={"replans": 0}))
+    assert out["status"] == "completed"
+    assert out["records"]["a"]["result"] == {"value": {"full": 1}}
+    assert [order.action for order in world.orders] == ["attempt", "attempt", "improve"]
+
+
 async def test_a_resumed_replan_does_not_ask_again_for_what_was_answered(
     world: ModelWorld,
 ) -> None:

@@ -27,6 +27,13 @@ from surefoot.nodes.criticising import reflection_ask
 from surefoot.nodes.endings import end
 from surefoot.nodes.wishes import replans_for, why_no_replan, wish
 
+UNJUDGED = {
+    "judge_unavailable": "model_unavailable",
+    "missing_model": "missing_model",
+    "budget_exhausted": "budget_exhausted",
+}
+"""Task failures for a `judge` check that nobody decided, by its kind; a resume judges again."""
+
 Possible = Literal["replan", "ask", "fail"]
 
 
@@ -42,6 +49,9 @@ async def milestone_failed(
     Raises:
         Stopped: the task was told to stop while the model was asked; nothing was decided.
     """
+    unjudged = _nobody_judged(verdicts)
+    if unjudged is not None:
+        return end(context, seen, "failed", unjudged, limits_of(state, context, seen))
     failure = Failure(kind="milestone_failed", message=_reasons(verdicts), retryable=False)
     obstacle = digest([milestone.id, fingerprint(failure, verdicts)])[:16]
     possible = at_milestone(milestone.on_failure, replans=replans_for(state, context, obstacle))
@@ -67,6 +77,9 @@ def acceptance_failed(
     verdicts: Sequence[JsonObject], state: TaskState, context: TaskContext, seen: Views
 ) -> dict[str, Any]:
     """A plan that a model made is made anew while a replan is left; else the task has failed."""
+    unjudged = _nobody_judged(verdicts)
+    if unjudged is not None:
+        return end(context, seen, "failed", unjudged, limits_of(state, context, seen))
     why = _reasons(verdicts)
     failure = Failure(kind="acceptance_failed", message=why, retryable=False)
     obstacle = fingerprint(failure, verdicts)
@@ -126,6 +139,16 @@ async def _proposed(
         "FailureReflected", milestone=milestone.id, choice=choice, reason=criticism
     )
     return choice, criticism
+
+
+def _nobody_judged(verdicts: Sequence[JsonObject]) -> TaskFailure | None:
+    """The failure of a task whose judge could not be asked: it says nothing about the work."""
+    for verdict in verdicts:
+        kind = verdict.get("kind")
+        if not verdict["ok"] and kind in UNJUDGED:
+            why = f"no judge could be asked: {verdict['why']}"
+            return TaskFailure(code=UNJUDGED[kind], message=why, subtask=None)
+    return None
 
 
 def _say_what_cannot_be(
