@@ -167,6 +167,17 @@ async def test_readers_see_the_step_and_a_signal_ends_after_it(
     assert roles(models.of("agent")[1])[-3:] == "att"
 
 
+async def test_a_cancel_ends_a_model_call_and_no_other_follows(
+    scene: Scene, models: ModelServer
+) -> None:
+    models.on("agent", silent("after headers"))
+    with scene.started("run", scene.file(task([agent("a")], model="m")), "--id", "t") as process:
+        await until(lambda: models.of("agent"))
+        assert scene.process("cancel", "t").code == 0
+        assert process.wait(30) == 4
+    assert len(models.of("agent")) == 1
+
+
 def test_agents_work_in_a_foreach_and_in_a_group(scene: Scene, models: ModelServer) -> None:
     models.always("agent", lambda seen: finish("in" if seen.says("inner/b") else "out"))
     each = {"kind": "agent", "instructions": "Look at ${item}.", "success": [{"type": "result"}]}
@@ -190,14 +201,15 @@ async def test_recorded_conversations_are_replayed_through_a_kill(
     module = replays.write_tools(scene.folder)
     spec = task(replays.subtasks(), tools=[module], model="m", concurrency=6)
     file = scene.file(spec)
-    with scene.started("run", file, "--id", "t") as process:
-        await until(lambda: len(replays.asked) > 150)
-        killed(process)
+    for command, asked in ((("run", file, "--id", "t"), 60), (("resume", "t"), 300)):
+        with scene.started(*command) as process:
+            await until(lambda: len(replays.asked) > asked)  # noqa: B023 - awaited right here
+            killed(process)
     done = scene.process("resume", "t", "--json")
     assert done.code == 0, done.out
     assert replays.faults == []
-    # Only what was in flight at the kill may have been asked twice.
+    # Only what was in flight at a kill may have been asked twice.
     twice = len(replays.asked) - len(set(replays.asked))
-    assert twice <= 6
+    assert twice <= 2 * 6
     assert len(set(replays.asked)) == sum(len(turns) + 1 for turns in replays.turns.values())
     assert json.loads(done.out)["subtasks"]["completed"] == len(replays.turns)

@@ -404,6 +404,39 @@ async def test_a_stop_tears_a_model_call(agents: AgentBench) -> None:
     await runner.close()
 
 
+async def test_at_a_deadline_a_model_is_not_waited_for_and_a_tool_is(agents: AgentBench) -> None:
+    asked, called = asyncio.Event(), asyncio.Event()
+    answer: asyncio.Future[ToolReply] = asyncio.get_running_loop().create_future()
+
+    class Silent(ScriptedModel):
+        async def step(self, turn: Any) -> Any:
+            if turn.subtask == "b":
+                return wants(("send", {}))
+            asked.set()
+            await asyncio.Event().wait()
+
+    def sends(call: Any) -> asyncio.Future[ToolReply]:
+        called.set()
+        return answer
+
+    agents.model = Silent()
+    agents.host.add("send", sends, effect="irreversible")
+    runner = agents.runner()
+    await runner.submit([agent_order("a"), agent_order("b", tools=["send"])])
+    async with asyncio.timeout(5):
+        await asked.wait()
+        await called.wait()
+        await runner.cut(only_safe=True)
+        await runner.wait()
+        assert [outcome["subtask"] for outcome in runner.finished()] == ["a"]
+        answer.set_result(ok("sent"))
+        while len(runner.finished()) < 2:
+            await asyncio.sleep(0)
+    assert all(outcome.get("cut") for outcome in runner.finished())
+    assert agents.bench.ledger.state_of("b") == "done"
+    await runner.close()
+
+
 async def test_a_folded_history_is_kept_and_folded_once_a_step(agents: AgentBench) -> None:
     agents.host.add("look", lambda call: ok())
     short = [{"role": "user", "content": "So far: you looked."}]

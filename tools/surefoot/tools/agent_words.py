@@ -139,7 +139,8 @@ def _finish_schema(work: Work) -> JsonObject:
         for check in work.success
         if isinstance(check, ResultCheck) and not check.path and isinstance(check.json_schema, dict)
     ]
-    result: JsonObject = whole[0] if whole else {}
+    # A schema with references inside cannot be moved to another place.
+    result: JsonObject = whole[0] if whole and "$ref" not in compact_json(whole[0]) else {}
     said = {"description": "The result: any JSON value.", **result}
     return {
         "type": "object",

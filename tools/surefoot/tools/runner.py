@@ -357,6 +357,9 @@ class LocalRunner:
         flights = [f for f in self._flights.values() if not only_safe or self._is_safe(f.order)]
         for flight in flights:
             flight.stop.request()
+        for flight in self._flights.values() if only_safe else ():
+            if flight.order.work.kind == "agent":
+                flight.stop.wind_down()  # its tools run to their end, its model is not waited for
         subtasks = [flight.order.subtask for flight in flights]
         pending = {flight.task for flight in flights if flight.task is not None}
         while pending:

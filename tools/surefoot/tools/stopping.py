@@ -41,6 +41,12 @@ class Stop:
         if self._guarded is not None:
             self._guarded.cancel()
 
+    def wind_down(self) -> None:
+        """Stop at the end of the present step, or now where it may be torn."""
+        self.easing = True
+        if self._guarded is not None:
+            self.request()
+
     async def guard(self, awaitable: Awaitable[T]) -> T:
         """Await something that may be torn at any moment.
 
