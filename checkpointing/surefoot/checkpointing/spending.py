@@ -6,13 +6,13 @@ by the next one, so many calls at a time share a commit.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.lease import Lease
 from surefoot.checkpointing.queries import queries
 from surefoot.graph.errors import BudgetExhausted, DatabaseUnavailable, LeaseLost
-from surefoot.graph.spending import Account, Cost
+from surefoot.graph.spending import Account, Cost, Purse
 from surefoot.graph.values import EffectiveLimits
 
 PATIENCE_S = 300.0
@@ -25,6 +25,7 @@ class TaskSpending:
     Attributes:
         limits: those in force now.
         count_step: counts a step of a subtask before it is made; raises BudgetExhausted.
+        purses: of the groups that a subtask stands in, which must allow its calls as well.
     """
 
     def __init__(
@@ -35,39 +36,43 @@ class TaskSpending:
         *,
         limits: Callable[[], EffectiveLimits],
         count_step: Callable[[str | None], None],
+        purses: Callable[[str | None], Sequence[Purse]] = lambda subtask: (),
     ) -> None:
+        self.purses = purses
+        self._paying: dict[int, Sequence[Purse]] = {}
+        """Who pays for a call under way, by the identity of what is set aside for it."""
         self.database = database
         self.lease = lease
         self.account = account
         self.limits = limits
         self.count_step = count_step
-        self._changed = asyncio.Condition()
+        self._freed = asyncio.Event()
         self._writing = asyncio.Lock()
         self._asked = 0
         self._written = 0
 
     async def reserve(self, most: Cost, *, subtask: str | None, step: bool = True) -> None:
         """See `Spending`."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._settled(most))
-            if step:
-                self.count_step(subtask)
-            self.account.reserve(most)
+        purses = self.purses(subtask)
+        while not self._settled(most, purses):
+            await self._freed.wait()
+        if step:
+            self.count_step(subtask)
+        self._set_aside(most, purses)
         try:
             await self.write()
         except BaseException:
-            self.account.settle(most, Cost(tokens=0))
+            self._put_back(most, Cost(tokens=0))
             raise
 
     async def settle(self, most: Cost, used: Cost) -> None:
         """See `Spending`."""
-        self.account.settle(most, used)
-        await self._tell()
+        self._put_back(most, used)
         await self.write()
 
     def forfeit(self, most: Cost) -> None:
         """See `Spending`."""
-        self.account.settle(most, most)
+        self._put_back(most, most)
         self._asked += 1
 
     async def write(self) -> None:
@@ -91,7 +96,21 @@ class TaskSpending:
         if self._written < self._asked:
             await self.write()
 
-    def _settled(self, most: Cost) -> bool:
+    def _set_aside(self, most: Cost, purses: Sequence[Purse]) -> None:
+        self.account.reserve(most)
+        for purse in purses:
+            purse.account.reserve(most)
+        if purses:
+            self._paying[id(most)] = purses
+
+    def _put_back(self, most: Cost, used: Cost) -> None:
+        self.account.settle(most, used)
+        for purse in self._paying.pop(id(most), ()):
+            purse.account.settle(most, used)
+        self._freed.set()  # whoever waits for room looks again
+        self._freed = asyncio.Event()
+
+    def _settled(self, most: Cost, purses: Sequence[Purse]) -> bool:
         """Whether it may be reserved. While calls are under way their end may still make room.
 
         Raises:
@@ -100,11 +119,14 @@ class TaskSpending:
         refusal: BudgetExhausted | None = self.account.refusal(most, self.limits())
         if refusal is not None and self.account.under_way == 0:
             raise refusal
+        for purse in purses if refusal is None else ():
+            refusal = purse.account.refusal(most, purse.limits)
+            if refusal is not None and purse.account.under_way == 0:
+                purse.refuse()
+                raise refusal
+            if refusal is not None:
+                break
         return refusal is None
-
-    async def _tell(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
 
     async def _patiently(self) -> None:
         deadline = time.monotonic() + PATIENCE_S

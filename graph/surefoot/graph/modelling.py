@@ -1,6 +1,6 @@
 """The models of one task, opened: which play which role, and who pays for their calls."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from surefoot.checkpointing.database import Database
@@ -10,7 +10,7 @@ from surefoot.graph.budget import effective_limits
 from surefoot.graph.model_ports import ModelClient, NoModels
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.ports import ArtifactStore, Journal
-from surefoot.graph.spending import Account
+from surefoot.graph.spending import Account, Purse
 from surefoot.graph.task import Budget
 from surefoot.graph.values import EffectiveLimits, JsonObject, Usage
 from surefoot.models.client import TaskModels
@@ -81,7 +81,12 @@ async def open_models(
     payer = _Payer(task, raised)
     account = Account(usage, call_steps=call_steps)
     spending = TaskSpending(
-        database, lease, account, limits=payer.limits, count_step=payer.count_step
+        database,
+        lease,
+        account,
+        limits=payer.limits,
+        count_step=payer.count_step,
+        purses=payer.purses,
     )
     if reserved:
         await spending.write()
@@ -105,6 +110,10 @@ class _Payer:
         """Those in force now."""
         known = self.context.limits if self.context is not None else None
         return known or self._first
+
+    def purses(self, subtask: str | None) -> Sequence[Purse]:
+        """Of the groups that a subtask stands in, from the inside out."""
+        return self.context.purses(subtask) if self.context is not None else ()
 
     def count_step(self, subtask: str | None) -> None:
         """Count a step before it is made."""

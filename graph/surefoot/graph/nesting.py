@@ -224,6 +224,7 @@ class Groups:
         inputs: JsonObject,
     ) -> TaskContext:
         prefix = f"{order.subtask}/"
+        usage = Usage(steps=0, tokens=0, cost_usd=0.0, seconds=0.0, failures=0)
         return TaskContext(
             task_id=outer.task_id,
             runner=ScopedRunner(runner, prefix=prefix, inputs=inputs),
@@ -232,7 +233,7 @@ class Groups:
             store=outer.store,
             specs=outer.specs,
             slots=outer.slots,
-            usage=Usage(steps=0, tokens=0, cost_usd=0.0, seconds=0.0, failures=0),
+            usage=usage,
             models=outer.models,
             clock=outer.clock,
             draw=outer.draw,
@@ -359,7 +360,7 @@ def _made_something(id: str, records: Mapping[str, Record]) -> bool:
 
 def _out_of_tasks_budget(group: _Group, ending: TaskFailure | None) -> bool:
     """Whether a limit was met inside that is none of the group's own."""
-    if ending is None or ending["code"] not in BUDGET_CODES:
+    if ending is None or ending["code"] not in BUDGET_CODES or group.context.out_of_tokens:
         return False
     context, stated = group.context, Budget.model_validate(group.order.work.budget or {})
     own = effective_limits(

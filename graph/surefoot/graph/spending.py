@@ -4,6 +4,7 @@
 to it, behind the lease's fence, before anything is sent.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,6 +59,21 @@ class Spending(Protocol):
         For a cancelled call: only queued, the row follows with the next write.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purse:
+    """What one group of a task may spend of the task's account.
+
+    Attributes:
+        account: of the group.
+        limits: its own, else those around it.
+        refuse: told that it refused a call.
+    """
+
+    account: "Account"
+    limits: EffectiveLimits
+    refuse: Callable[[], None]
 
 
 class Account:

@@ -26,7 +26,7 @@ from surefoot.graph.ports import (
 )
 from surefoot.graph.progress import ProgressMeter, meter_of
 from surefoot.graph.readiness import ReadySet
-from surefoot.graph.spending import Account
+from surefoot.graph.spending import Account, Purse
 from surefoot.graph.state import TaskState
 from surefoot.graph.task import Budget
 from surefoot.graph.values import (
@@ -129,6 +129,8 @@ class TaskContext:
     """What a group's requests say first as well: the task's head and decisions."""
     go: int = 0
     """Which go of a group this is: a new one takes up what had failed in it."""
+    out_of_tokens: bool = False
+    """A group's own limit refused a call to a model."""
     ended: tuple[str, TaskFailure | None] | None = None
     """How this go ended: the status, and why without success."""
     limits: EffectiveLimits | None = None
@@ -197,6 +199,19 @@ class TaskContext:
                 "max_steps", f"{made} steps made and more are needed; max_steps is {most}"
             )
         here.spend(steps=1)
+
+    def purses(self, subtask: str | None) -> list[Purse]:
+        """What the groups may spend that a full id stands in, from the inside out."""
+        groups = [each for each in self._plan_of(subtask or "").around() if each.outer is not None]
+        return [
+            Purse(account=group.account, limits=group.limits, refuse=group.refuse)
+            for group in groups
+            if group.limits is not None
+        ]
+
+    def refuse(self) -> None:
+        """A limit of this group refused a call to a model."""
+        self.out_of_tokens = True
 
     def _plan_of(self, subtask: str) -> "TaskContext":
         """The innermost plan that a full id belongs to."""
