@@ -1,5 +1,6 @@
 """The models of one task, opened: which play which role, and who pays for their calls."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -94,7 +95,14 @@ async def open_models(
     client: ModelClient = NoModels()
     if any(roles.ladders.values()):
         place = Place.from_environment()
-        client = TaskModels(roles, place, spending=spending, journal=journal, store=store)
+        client = TaskModels(
+            roles,
+            place,
+            spending=spending,
+            journal=journal,
+            store=store,
+            deadline=payer.deadline,
+        )
     return OpenModels(client=client, spending=spending, _payer=payer)
 
 
@@ -110,6 +118,13 @@ class _Payer:
         """Those in force now."""
         known = self.context.limits if self.context is not None else None
         return known or self._first
+
+    def deadline(self) -> float:
+        """POSIX seconds, when the task's time is used up."""
+        if self.context is None:
+            return math.inf
+        left_s = self.limits()["max_seconds"] - self.context.seconds()
+        return self.context.clock() + left_s
 
     def purses(self, subtask: str | None) -> Sequence[Purse]:
         """Of the groups that a subtask stands in, from the inside out."""

@@ -5,6 +5,7 @@ server will never answer goes to the next model of the ladder. Cancelling is pos
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -51,7 +52,7 @@ class Wanted:
     Attributes:
         name: of the call: `plan`, `verdict` ... or `agent`.
         draft: puts the request together for a model; what its server cannot do is in the endpoint.
-        until: POSIX seconds, when nobody waits for it any more; None = no such time.
+        until: POSIX seconds, when nobody waits for it any more.
         facts: for the event of the call (subtask, attempt, step ...).
     """
 
@@ -59,7 +60,7 @@ class Wanted:
     role: Role
     draft: Callable[[str, Endpoint], Draft]
     rung: int = 0
-    until: float | None = None
+    until: float = math.inf
     subtask: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
@@ -124,7 +125,7 @@ class Caller:
             BudgetExhausted: it may not be paid; nothing was sent.
             CallFailed: `unsupported`: the request must be put in another form (`endpoint` says so).
         """
-        end = wanted.until if wanted.until is not None else self.clock() + LONGEST_WAIT_S
+        end = min(wanted.until, self.clock() + LONGEST_WAIT_S)
         rungs = rungs_from(self.ladders[wanted.role], wanted.rung)
         reasons: list[str] = []
         for place, (_, model) in enumerate(rungs):

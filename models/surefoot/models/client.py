@@ -9,7 +9,7 @@ import importlib
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from surefoot.graph.errors import AnswerUnusable, MissingModel, ModelUnavailable
@@ -51,7 +51,9 @@ class TaskModels:
         clock: Clock = time.time,
         draw: Draw = random.random,
         endpoints: Endpoints = ENDPOINTS,
+        deadline: Callable[[], float] = lambda: math.inf,
     ) -> None:
+        self.deadline = deadline
         self.roles = roles
         self.place = place
         self.journal = journal
@@ -119,7 +121,7 @@ class TaskModels:
             role="executor",
             draft=draft,
             rung=turn.rung,
-            until=turn.until,
+            until=self._until(turn.until),
             subtask=turn.subtask,
             facts=facts,
         )
@@ -162,10 +164,15 @@ class TaskModels:
             name=ask.call,
             role=ask.role,
             draft=draft,
-            until=ask.until,
+            until=self._until(ask.until),
             subtask=ask.subtask,
             facts={"attempt": ask.attempt or None, "round": number},
         )
+
+    def _until(self, asked: float | None) -> float:
+        """When nobody waits any more: the asker, or the task whose time is up."""
+        deadline = self.deadline()
+        return deadline if asked is None else min(asked, deadline)
 
     def _window(self, model: str, call: str) -> Window:
         tokens = self.roles.context_tokens
