@@ -44,22 +44,22 @@ def rows(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def before_last(text: str, sign: str, more: str) -> str:
-    head, found, tail = text.rpartition(sign)
-    return f"{head}{more}{found}{tail}"
+def before_last(text: str, given: list[Any]) -> str:
+    head, found, tail = text.rpartition(given[0])
+    return f"{head}{given[1]}{found}{tail}"
 
 
-EDITS: dict[str, Callable[..., str]] = {
-    "replace": lambda text, old, new: text.replace(old, new),
-    "truncate": lambda text, share: text[: int(len(text) * share)],
-    "insert_after_first": lambda text, sign, more: text.replace(sign, sign + more, 1),
+EDITS: dict[str, Callable[[str, list[Any]], str]] = {
+    "replace": lambda text, given: text.replace(given[0], given[1]),
+    "truncate": lambda text, given: text[: int(len(text) * given[0])],
+    "insert_after_first": lambda text, given: text.replace(given[0], "".join(given), 1),
     "insert_before_last": before_last,
-    "json_to_python_repr": lambda text: repr(PLAN),
-    "json_dumps_string": lambda text: json.dumps(text),
-    "wrap_tasks_only_as_list": lambda text: json.dumps(PLAN["subtasks"]),
-    "wrap_object": lambda text, key: json.dumps({key: PLAN}),
-    "duplicate_top_key_with_empty_list": lambda text: text[:-1] + ', "subtasks": []}',
-    "set_tasks": lambda text, tasks: json.dumps({**PLAN, "subtasks": tasks}),
+    "json_to_python_repr": lambda text, given: repr(PLAN),
+    "json_dumps_string": lambda text, given: json.dumps(text),
+    "wrap_tasks_only_as_list": lambda text, given: json.dumps(PLAN["subtasks"]),
+    "wrap_object": lambda text, given: json.dumps({given[0]: PLAN}),
+    "duplicate_top_key_with_empty_list": lambda text, given: text[:-1] + ', "subtasks": []}',
+    "set_tasks": lambda text, given: json.dumps({**PLAN, "subtasks": given[0]}),
 }
 """Edits of the text. The others are about the plan's meaning: the validator's affair."""
 
@@ -70,7 +70,7 @@ def edited(row: dict[str, Any]) -> str | None:
     for name, *given in row["ops"]:
         if name not in EDITS:
             return None
-        text = EDITS[name](text, *given)
+        text = EDITS[name](text, given)
     template: str = row["content_template"] or ""
     return template.replace("{{PLAN_ALT}}", json.dumps(OTHER)).replace("{{PLAN}}", text)
 
