@@ -144,6 +144,26 @@ async def test_the_holder_refuses_a_plan_with_faults_and_goes_on(
     assert lines(log) == ["g", "old"]
 
 
+async def test_a_replan_that_comes_while_a_task_fails_is_done_afterwards_by_the_caller(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    gate = {"file": str(log), "open": str(tmp_path / "open"), "word": "g"}
+    given = task([subtask("g", "gate", gate, timeout_seconds=60), failing("f")])
+    async with scene.client() as holder, scene.client() as other:
+        running = asyncio.create_task(holder.run(given, id="t1"))
+        failed = "select 1 as n from surefoot.events where type = 'SubtaskFailed'"
+        await until(lambda: "g" in lines(log) and scene.rows(failed))
+        asked = asyncio.create_task(
+            other.replan("t1", plan={"subtasks": [given["plan"]["subtasks"][0], mark(log, "new")]})
+        )
+        await until(lambda: scene.rows("select 1 as n from surefoot.commands"))
+        (tmp_path / "open").touch()
+        assert (await running)["status"] == "failed"
+        assert (await asked)["status"] == "paused"
+        assert (await other.resume("t1"))["status"] == "completed"
+    assert lines(log) == ["g", "new"]
+
+
 SEND = """
 from pathlib import Path
 from langchain_core.tools import tool

@@ -77,6 +77,7 @@ async def _unheld(
     engine: Engine, task_id: str, args: JsonObject, objects: Sequence[BaseTool], by: str
 ) -> None:
     """Do it under the lease. Raises LeaseHeld where somebody holds the task."""
+    before = await engine.row(task_id)
     async with engine.hold(task_id, objects) as held:
         if not await held.saver.has_begun(task_id):
             raise UsageError(
@@ -87,6 +88,13 @@ async def _unheld(
         await engine.drive(held, {"go": 1, "replan": wish_of_command(args, by)})
         if context.refused is not None:
             raise _refused(task_id, context.refused)
+    after = await engine.row(task_id)
+    if after["plan_version"] == before["plan_version"]:
+        raise UsageError(
+            "wrong_state",
+            f"task {task_id!r} is {after['status']} and keeps its plan for now; the new one is "
+            f"made when it goes on: `surefoot questions {task_id}` and `surefoot status {task_id}`",
+        )
 
 
 async def _by_holder(engine: Engine, task_id: str, args: JsonObject, by: str) -> bool:

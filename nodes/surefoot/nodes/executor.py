@@ -53,7 +53,7 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
         now = context.clock()
         if context.control.stopping() != asked or (due is not None and now >= due):
             return
-        if not state.get("replan") and next_wish(state, context) is not None:
+        if asked is None and _is_wish_new(state, context):
             return
         if not context.runner.known() and due is None:
             return
@@ -63,6 +63,12 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
         await context.runner.wait(until=min(moment for moment in moments if moment is not None))
         if flush_at is not None and context.clock() >= flush_at:
             await context.journal.flush()
+
+
+def _is_wish_new(state: TaskState, context: TaskContext) -> bool:
+    """Whether a person's wish came in that the dispatcher would take up now."""
+    taken = state.get("replan") or state.get("ending") is not None
+    return not taken and next_wish(state, context) is not None
 
 
 async def _cut_if_asked(state: TaskState, context: TaskContext, seen: Views) -> None:

@@ -79,7 +79,9 @@ def wish(
 
 
 def next_wish(state: TaskState, context: TaskContext) -> Replan | None:
-    """The oldest `replan` command that was not settled yet, as a wish."""
+    """The oldest `replan` command that was not settled yet, as a wish: it means the task's plan."""
+    if context.outer is not None:
+        return None
     settled = (state.get("replans") or {}).get("commands") or ()
     for command in context.control.asked():
         if command.name == "replan" and command.id not in settled:
