@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_server import ModelServer, say_json
+from model_server import ModelServer, call_tool, say_json
 from scenes import SCENE_TOOLS, Scene, lines, subtask, task, until
 
 from surefoot.graph.settings import Settings
@@ -191,7 +191,7 @@ async def test_progress_counts_the_leaves_of_groups_while_they_run(scene: Scene)
     assert status["progress"] == 0.75
 
 
-EVERY = {"weight": 1, "resumable": True, "skippable": False, "covers": []}
+EVERY: Any = {"weight": 1, "resumable": True, "skippable": False, "covers": []}
 
 
 def planned(id: str, text: str, *needs: str, **more: Any) -> Any:
@@ -224,3 +224,20 @@ def test_a_model_makes_the_plan_of_a_group_and_everybody_sees_it(
     assert scene.command("result", "t", "g/b", "--json").document == "hello!"
     heads = {seen.messages[0]["content"] for seen in models.seen}
     assert len(heads) == 1 and "see what comes" in heads.pop()
+
+
+def test_a_groups_token_budget_fails_the_group_and_not_the_task(
+    scene: Scene, models: ModelServer
+) -> None:
+    models.always("agent", lambda seen: call_tool("echo", {"value": len(models.seen)}))
+    agent = {"id": "a", "kind": "agent", "instructions": "Go.", "tools": ["echo"]}
+    agent |= {"success": [{"type": "result"}]}
+    simple = {"kind": "tool", "tool": "echo", "args": {"value": "simple"}}
+    poor = group("g", agent, budget={"max_tokens": 6000}, on_failure=[simple])
+    spec = task([poor], model={"executor": "m", "context_tokens": 4000})
+    done = scene.command("run", scene.file(spec), "--id", "t", "--json", **models.environment())
+    assert done.code == 0, done.out + done.err
+    assert done.document["degraded"] == ["g"]
+    assert 0 < done.document["usage"]["tokens"] <= 6000
+    (failed,) = scene.rows("select facts from surefoot.events where type = 'SubtaskDegraded'")
+    assert "max_tokens is 6000" in failed["facts"]["reason"]
