@@ -198,3 +198,21 @@ def test_shares_of_all_leaves_add_up_and_finishing_all_is_all(
         assert meter.progress() >= last
         last = meter.progress()
     assert last == 0.9999
+
+
+def test_a_plan_that_a_model_made_shares_the_weight_of_its_group() -> None:
+    plan: JsonObject = {
+        "subtasks": [{"id": "g", "kind": "group", "goal": {}, "weight": 3}, {"id": "a"}]
+    }
+    inner: JsonObject = {"subtasks": [{"id": "x", "weight": 2}, {"id": "y", "weight": 1}]}
+    meter = ProgressMeter(plan)
+    assert meter.counts().total == 2
+    meter.move("a", "completed")
+    assert meter.progress() == pytest.approx(0.25)
+    meter.nest("g", inner)
+    meter.nest("g", {"subtasks": [{"id": "other"}]})
+    meter.move("g/x", "completed")
+    assert meter.counts().total == 3
+    assert meter.progress() == pytest.approx(0.75)
+    again = meter_of(plan, {"a": "completed", "g/x": "completed", "g": "running"}, {}, {"g": inner})
+    assert again.progress() == meter.progress()
