@@ -20,7 +20,16 @@ ROOF = {
     f"surefoot.graph.{name}"
     for name in (
         *("build", "assembly", "nesting", "group_threads", "subtask", "app"),
-        *("session", "opening", "creation", "holding", "hosting", "modelling", "stepping_in"),
+        *(
+            "session",
+            "opening",
+            "creation",
+            "holding",
+            "hosting",
+            "modelling",
+            "stepping_in",
+            "plan_alone",
+        ),
     )
 }
 MAY_IMPORT = {

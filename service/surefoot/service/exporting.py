@@ -1,6 +1,7 @@
 """Writing a plan or an artifact to where a person wants it."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -16,9 +17,30 @@ def export_plan(plan: JsonObject, path: Path) -> None:
     Raises:
         UsageError: `unwritable_file`.
     """
+    _write_document({"plan": {k: v for k, v in plan.items() if k != "version"}}, path)
+
+
+def export_task(task: JsonObject, path: Path) -> None:
+    """Write a whole task file, as it can be run from any folder: its paths are absolute.
+
+    Raises:
+        UsageError: `unwritable_file`.
+    """
+    _write_document(task, path)
+
+
+def free_name(name: str) -> Path:
+    """A file name in the current folder that nothing has yet, from a task's name."""
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:40] or "task"
+    path, n = Path(f"{slug}.yaml"), 2
+    while path.exists():
+        path, n = Path(f"{slug}-{n}.yaml"), n + 1
+    return path
+
+
+def _write_document(document: JsonObject, path: Path) -> None:
     import yaml
 
-    document = {"plan": {key: value for key, value in plan.items() if key != "version"}}
     if path.suffix.lower() == ".json":
         text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     else:

@@ -59,6 +59,20 @@ def _is_plain(value: Json) -> bool:
     return False
 
 
+def fits_64_bits(value: Json) -> bool:
+    """Whether a checkpoint can hold all whole numbers of a plain value."""
+    stack: list[Json] = [value]
+    while stack:
+        top = stack.pop()
+        if is_object(top):
+            stack += top.values()
+        elif is_array(top):
+            stack += top
+        elif isinstance(top, int) and not -(2**63) <= top < 2**64:
+            return False
+    return True
+
+
 def _are_plain_keys(mapping: JsonObject) -> bool:
     keys = cast("Iterable[Json]", mapping)
     return all(isinstance(key, str) and _fault_of(key) is None for key in keys)

@@ -19,7 +19,7 @@ from surefoot.graph.validation.model_plans import check_model_plan
 from surefoot.graph.validation.outline import Case, outline
 from surefoot.graph.validation.outputs import check_outputs
 from surefoot.graph.validation.parsing import parse_task
-from surefoot.graph.validation.plainness import check_plain
+from surefoot.graph.validation.plainness import check_plain, fits_64_bits
 from surefoot.graph.validation.report import Fault, Findings, Report
 from surefoot.graph.validation.resources import check_resources
 from surefoot.graph.validation.restrictions import check_restrictions
@@ -103,9 +103,10 @@ def validate_plan(
 
 
 def plain_faults(value: Json) -> list[str]:
-    """What of a value cannot even be stored: no JSON, nested too deeply, half characters."""
+    """What of an answer cannot even be stored: nested too deeply, half characters, huge numbers."""
     findings = Findings()
-    check_plain(value, findings)
+    if check_plain(value, findings) and not fits_64_bits(value):
+        findings.fault("schema", "it holds a whole number of more than 64 bits")
     return [fault.message for fault in findings.report(None).faults]
 
 
