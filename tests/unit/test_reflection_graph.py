@@ -364,6 +364,31 @@ async def test_a_degraded_agent_is_tried_in_full_once_more_before_the_end(
     assert [order.action for order in world.orders] == ["attempt", "attempt", "improve"]
 
 
+async def test_a_pending_subtask_that_means_new_work_starts_afresh(world: ModelWorld) -> None:
+    """It had gone down a rung that the new plan does not have, and waits for its next attempt."""
+    slow = {"max_attempts": 9, "backoff_seconds": 60}
+    simpler = {"kind": "agent", "instructions": "simply", "retries": slow}
+    ladder = {"on_failure": [simpler], "retries": {"max_attempts": 1}}
+    often = {"retries": {"max_attempts": 99, "backoff_seconds": 0}}
+
+    def reflects(ask: Ask) -> JsonObject:
+        simply = [order for order in world.orders if order.work.instructions == "simply"]
+        if ask.subtask == "b":
+            return says("retry" if "- retry:" in ask.matter else "degrade")
+        return says("replan" if simply else "retry")
+
+    def work(order: WorkOrder) -> Any:
+        fine = order.work.instructions == "b anew"
+        return 1 if fine else f"check_failed: {'abcdefghijklmnopqrstuvwxyz'[order.attempt % 26]}"
+
+    world.agent = work
+    anew: JsonObject = {"instructions": "b anew", "depends_on": []}
+    world.models = FakeModels(reflection=reflects, plan=remainder(agent("b", **anew)))
+    out = await world.run(task(agent("b", **ladder), agent("a", **often)))
+    assert out["status"] == "completed", out["ending"]
+    assert out["records"]["b"].get("rung", 0) == 0
+
+
 async def test_a_resumed_replan_does_not_ask_again_for_what_was_answered(
     world: ModelWorld,
 ) -> None:

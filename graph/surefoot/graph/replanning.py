@@ -126,8 +126,13 @@ def about_kept(fault: Mapping[str, Json], stands: Standing) -> bool:
     return bool(ids) and ids <= stands.kept
 
 
+def is_same(one: JsonObject, other: JsonObject) -> bool:
+    """Whether two subtasks say the same, weights and left-out defaults apart."""
+    return _full(one) == _full(other)
+
+
 def starts_afresh(record: Record) -> Record:
-    """The record of a failed subtask whose id a person takes again: numbers go on, tries do not."""
+    """The record of a subtask whose id means new work now: numbers go on, tries do not."""
     return Record(
         state="pending", attempt=record.get("attempt", 0), ended=record.get("ended", 0), tries=0
     )
@@ -146,7 +151,7 @@ def _changed(
             subtask["id"],
         )
         for subtask in given
-        if subtask.get("id") in stands.kept and _full(subtask) != _full(olds[subtask["id"]])
+        if subtask.get("id") in stands.kept and not is_same(subtask, olds[subtask["id"]])
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from surefoot.graph.replanning import about_kept, dropped, starts_afresh
+from surefoot.graph.replanning import about_kept, dropped, is_same, starts_afresh
 from surefoot.graph.state import Replan, Replans, TaskState
 from surefoot.graph.validation import LocalWorld, validate_task
 from surefoot.graph.values import Decision, JsonObject, Record, TaskFailure
@@ -116,10 +116,15 @@ def _announce(
 def _records(plan: JsonObject, gone: Sequence[str], state: TaskState) -> dict[str, Record]:
     """Records that the new version changes: failed ones taken up again, containers given up."""
     records = state.get("records") or {}
+    olds = {
+        subtask["id"]: subtask for subtask in (state.get("plan") or {"subtasks": []})["subtasks"]
+    }
     changed: dict[str, Record] = {}
-    for id in (subtask["id"] for subtask in plan["subtasks"]):
-        record = records.get(id)
-        if record is not None and record.get("state") == "failed":
+    for subtask in plan["subtasks"]:
+        id = subtask["id"]
+        record = records.get(id) or Record()
+        is_new_work = record.get("state") == "pending" and not is_same(subtask, olds.get(id, {}))
+        if is_new_work or record.get("state") == "failed":
             changed[id] = starts_afresh(record)
     for id in gone:
         record = records.get(id)
