@@ -50,6 +50,7 @@ class TaskSpending:
         self._writing = asyncio.Lock()
         self._asked = 0
         self._written = 0
+        self._following: asyncio.Task[None] | None = None
 
     async def reserve(self, most: Cost, *, subtask: str | None, step: bool = True) -> None:
         """See `Spending`."""
@@ -75,6 +76,17 @@ class TaskSpending:
         self._put_back(most, most)
         self._asked += 1
 
+    def count(self, subtask: str | None) -> None:
+        """Count the step of a tool's call that an agent is about to make; the row follows at once.
+
+        Raises:
+            BudgetExhausted: no step is left.
+        """
+        self.count_step(subtask)
+        self._asked += 1
+        if self._following is None:
+            self._following = asyncio.create_task(self._follow())
+
     async def write(self) -> None:
         """Make the row say what the account says.
 
@@ -93,8 +105,19 @@ class TaskSpending:
 
     async def close(self) -> None:
         """Write what a torn-off call has left to be written."""
+        if self._following is not None:
+            await self._following
         if self._written < self._asked:
             await self.write()
+
+    async def _follow(self) -> None:
+        try:
+            while self._written < self._asked:
+                await self.write()
+        except (LeaseLost, DatabaseUnavailable):
+            pass  # whoever writes next hears of it
+        finally:
+            self._following = None
 
     def _set_aside(self, most: Cost, purses: Sequence[Purse]) -> None:
         self.account.reserve(most)

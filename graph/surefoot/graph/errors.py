@@ -28,6 +28,10 @@ class ModelUnavailable(TransientError):
     """No model of the role answered in the time there was; the message names the last reason."""
 
 
+class CallStopped(ModelUnavailable):
+    """The task pauses: a call that had to wait for its server was given up. Go on at the step."""
+
+
 class RejectedError(AgentError):
     """A model (or a plan) made a mistake; the text goes back to it as a result."""
 

@@ -33,13 +33,12 @@ class OpenModels:
         self._payer.context = context
 
     def take_step(self, subtask: str | None) -> None:
-        """Count the step of a tool's call before it is made; the outbox writes it.
+        """Count the step of a tool's call before it is made.
 
         Raises:
             BudgetExhausted: no step is left.
         """
-        if self._payer.context is not None:
-            self._payer.context.take_step(subtask)
+        self.spending.count(subtask)
 
     async def close(self) -> None:
         """Close the connections, and write what a torn-off call has left."""
@@ -102,6 +101,7 @@ async def open_models(
             journal=journal,
             store=store,
             deadline=payer.deadline,
+            stopping=payer.stopping,
         )
     return OpenModels(client=client, spending=spending, _payer=payer)
 
@@ -125,6 +125,10 @@ class _Payer:
             return math.inf
         left_s = self.limits()["max_seconds"] - self.context.seconds()
         return self.context.clock() + left_s
+
+    def stopping(self) -> bool:
+        """Whether a pause, or more than that, was asked for."""
+        return self.context is not None and self.context.control.stopping() is not None
 
     def purses(self, subtask: str | None) -> Sequence[Purse]:
         """Of the groups that a subtask stands in, from the inside out."""

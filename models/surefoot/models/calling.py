@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from surefoot.graph.errors import ModelUnavailable
+from surefoot.graph.errors import CallStopped, ModelUnavailable
 from surefoot.graph.model_ports import Role
 from surefoot.graph.ports import Clock, Draw
 from surefoot.graph.spending import Cost, Spending, cost_of
@@ -24,6 +24,9 @@ from surefoot.models.ladder import patience_s, rungs_from
 LONGEST_WAIT_S = 7 * 24 * 3600.0
 MOST_SILENT = 4
 """So many tries of one call may pass a time limit in silence; a busy server is waited for."""
+
+LOOK_S = 0.2
+"""How long a pause may go unnoticed by a call that waits."""
 
 BROKEN_S = 600.0
 """A server that cannot be reached, or fails at every try, is given up after so long."""
@@ -113,6 +116,7 @@ class Caller:
     spending: Spending
     tell: Callable[[str, Wanted, Mapping[str, Json]], None]
     total_s: float
+    stopping: Callable[[], bool]
     clock: Clock
     draw: Draw
     monotonic: Clock = time.monotonic
@@ -122,6 +126,7 @@ class Caller:
 
         Raises:
             ModelUnavailable: no model of the role answers, or none did in time.
+            CallStopped: somebody asked for a pause, and it would have to wait.
             BudgetExhausted: it may not be paid; nothing was sent.
             CallFailed: `unsupported`: the request must be put in another form (`endpoint` says so).
         """
@@ -166,7 +171,7 @@ class Caller:
                 asked.endpoint.brake.leave()
             facts = {"model": asked.model, "reason": asked.why, "seconds": round(wait, 3)}
             self.tell("ModelWaits", wanted, facts)
-            await asyncio.sleep(max(0.0, min(wait, asked.until - self.monotonic())))
+            await self._sleep(min(wait, asked.until - self.monotonic()))
 
     async def _passes(self, asked: _Try) -> bool:
         """Wait until the brake lets this request leave; False when the time is up."""
@@ -177,13 +182,25 @@ class Caller:
             if hopeless or now + wait > asked.until:
                 asked.why = asked.why or "its server asks everybody to wait"
                 if asked.last:
-                    await asyncio.sleep(max(0.0, asked.until - now))
+                    await self._sleep(asked.until - now)
                 return False
-            await asyncio.sleep(wait)
+            await self._sleep(wait)
         if self.monotonic() >= asked.until and asked.tries:
             brake.leave()
             return False
         return True
+
+    async def _sleep(self, wait_s: float) -> None:
+        """Wait, but not through a pause.
+
+        Raises:
+            CallStopped: a pause was asked for.
+        """
+        end = self.monotonic() + wait_s
+        while (left := end - self.monotonic()) > 0:
+            if self.stopping():
+                raise CallStopped("the task stops: the call was given up while it waited")
+            await asyncio.sleep(min(left, LOOK_S))
 
     async def _once(self, wanted: Wanted, asked: _Try) -> Got:
         """Pay for, send and settle one request."""

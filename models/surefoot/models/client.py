@@ -52,6 +52,7 @@ class TaskModels:
         draw: Draw = random.random,
         endpoints: Endpoints = ENDPOINTS,
         deadline: Callable[[], float] = lambda: math.inf,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.deadline = deadline
         self.roles = roles
@@ -68,6 +69,7 @@ class TaskModels:
             spending=spending,
             tell=self._tell,
             total_s=place.total_s,
+            stopping=stopping,
             clock=clock,
             draw=draw,
         )

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from surefoot.graph.errors import CallStopped
 from surefoot.graph.ports import Runner
 from surefoot.nodes.context import TaskContext
 
@@ -39,6 +40,8 @@ async def heeding_stops(
                 raise Stopped
             await _either(asked, context.runner, until)
         return asked.result()
+    except CallStopped:
+        raise Stopped from None
     finally:
         if not asked.done():
             asked.cancel()

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 
 from surefoot.graph.agent_ports import FINISH
-from surefoot.graph.errors import ModelUnavailable
+from surefoot.graph.errors import CallStopped, ModelUnavailable
 from surefoot.graph.histories import in_order, repaired
 from surefoot.graph.model_ports import Message, Reply, Turn
 from surefoot.graph.subtask_state import SubtaskState, Wanted
@@ -58,6 +58,8 @@ async def think(state: SubtaskState, runtime: Runtime[StepContext]) -> Command[W
                 update = {"history": Overwrite({"0": shorter}), "folded": state.get("step", 0)}
                 return Command(update=update, goto=eased("think", context))
             reply = await context.guard(context.models.step(turn))
+    except CallStopped:
+        return Command(update={}, goto="__end__")
     except (TimeoutError, ModelUnavailable) as away:
         context.tell("failed", MODEL, turn.step)
         return Command(update={"failure": _unavailable(away, context)}, goto="__end__")
