@@ -123,6 +123,9 @@ def test_bad_for_ever_ends_by_name_with_the_last_answer_in_the_trace(
     assert not [event for event in events if event["type"] == "SubtaskStarted"]
     again = scene.command("resume", "t", "--json", **models.environment())
     assert (again.code, len(models.of("plan"))) == (1, 4)
+    refused = scene.command("plan", "t", "--json").document
+    assert [entry["code"] for entry in refused] == ["cycle"] * 4
+    assert json.loads(refused[-1]["answer"]) == CYCLE
 
 
 def test_an_answer_cut_at_the_token_limit_is_no_plan_however_valid(
@@ -189,6 +192,9 @@ async def test_killed_while_planning_nothing_that_was_saved_is_paid_for_again(
         monkeypatch.setenv(name, value)
     with scene.started("run", file, "--id", "t") as process:
         await until(lambda: len(models.of("plan")) == 2)
+        status = scene.process("status", "t", "--json").document
+        now = {key: status["current"][0][key] for key in ("subtask", "attempt", "tool")}
+        assert now == {"subtask": "(planning)", "attempt": 2, "tool": "plan"}
         os.kill(process.pid, signal.SIGKILL)
         await until(lambda: gone(process.pid))
     models.always("plan", say_json(GOOD))

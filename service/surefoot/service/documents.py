@@ -86,6 +86,24 @@ def history_entry(row: Row) -> JsonObject | None:
     }
 
 
+def refusal_entries(row: Row) -> list[JsonObject]:
+    """The faults of one refused answer of a planner, each with the answer they were found in."""
+    facts = _facts(row)
+    return [
+        {
+            "round": facts.get("round"),
+            "stage": facts.get("stage"),
+            "code": fault["code"],
+            "message": fault["message"],
+            "subtasks": list(fault.get("subtasks") or ()),
+            "answer": facts.get("answer"),
+            "sha256": facts.get("sha256"),
+            "time": iso(row["time"]),
+        }
+        for fault in cast("list[JsonObject]", facts.get("faults") or [])
+    ]
+
+
 def plan_entries(
     plan: JsonObject,
     subtasks: Mapping[str, Row],

@@ -55,12 +55,26 @@ class Looker:
         plan = await self.plan_of(task)
         return TaskRows(
             task=task,
+            planning=await self._planning(task),
             plan=plan,
             made=await self.made_plans(task["id"], plan),
             subtasks=await self.readers.subtask_rows(task["id"]),
             questions=await self.readers.question_rows(task["id"]),
             history=await self.durations(),
         )
+
+    async def _planning(self, task: Row) -> Row | None:
+        """The newest question to a planner, while there is no plan yet."""
+        if task["status"] != "running" or task["plan_version"]:
+            return None
+        asked = await self.readers.event_rows(task["id"], types=["PlanningAsked"])
+        return asked[-1] if asked else None
+
+    async def refused_plans(self, id: str | None) -> list[JsonObject]:
+        """What planners answered in vain, one flat object a fault; the last answer with each."""
+        task = await self.task(id)
+        rows = await self.readers.event_rows(task["id"], types=["PlanRejected"])
+        return [entry for row in rows for entry in documents.refusal_entries(row)]
 
     async def status(self, id: str | None) -> StatusDocument:
         """The status document."""
@@ -94,9 +108,11 @@ class Looker:
         return await self.readers.given_plan(task["id"]) or {"subtasks": []}
 
     async def plan(self, id: str | None, version: int | None = None) -> list[JsonObject]:
-        """The plan's subtasks with their states, flat."""
+        """The plan's subtasks with their states, flat; without one what was refused as a plan."""
         task = await self.task(id)
         shown = await self.plan_of(task, version)
+        if not shown.get("subtasks"):
+            return await self.refused_plans(task["id"])
         rows = {row["id"]: row for row in await self.readers.subtask_rows(task["id"])}
         return documents.plan_entries(shown, rows, await self.made_plans(task["id"], shown))
 

@@ -83,6 +83,9 @@ def plan(
                 export_plan(written, export)
                 out.note(f"wrote {export}")
             columns = ["phase", "subtask", "kind", "tool", "state", "attempts", "reason"]
+            if entries and "round" in entries[0]:
+                columns = ["stage", "round", "code", "message"]
+                out.note("there is no plan; this is what was refused (--json shows the answers)")
             out.rows(entries, columns, none="the task has no plan")
 
     carry_out(work, out)

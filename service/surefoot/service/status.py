@@ -58,6 +58,10 @@ class MilestoneCounts(TypedDict):
     rollbacks: int
 
 
+PLANNING = "(planning)"
+"""What stands for the subtask in `current` while a model plans; no subtask can be called so."""
+
+
 class UsageDocument(TypedDict):
     """What the task has used."""
 
@@ -128,6 +132,8 @@ class TaskRows:
     plan: JsonObject
     subtasks: Sequence[Row] = ()
     questions: Sequence[Row] = ()
+    planning: Row | None = None
+    """The event of the question that a planner is answering, while there is no plan."""
     history: Mapping[str, History] = field(default_factory=dict[str, History])
     made: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """Plans that a model made for groups, by the group's id."""
@@ -156,7 +162,7 @@ def status_document(rows: TaskRows, *, now: float, alive: bool) -> StatusDocumen
         stalled=_stalled(task, items, now),
         eta_seconds=left,
         subtasks=_counts(leaf_counts(rows)),
-        current=_current(subtasks),
+        current=_current(subtasks) or _planning(rows.planning),
         plan_version=task["plan_version"],
         attempts=attempts,
         retry_rate=rate,
@@ -255,6 +261,23 @@ def _current(subtasks: Sequence[Row]) -> list[Current]:
             since=iso(row["since"] or row["started_at"]),
         )
         for row in sorted(running, key=lambda row: (posix(row["started_at"]) or 0.0, row["id"]))
+    ]
+
+
+def _planning(asked: Row | None) -> list[Current]:
+    """A round of planning, shown like the attempt of a subtask."""
+    if asked is None:
+        return []
+    facts: JsonObject = asked["facts"] or {}
+    return [
+        Current(
+            subtask=PLANNING,
+            attempt=facts.get("round", 1),
+            step=1,
+            step_state="calling",
+            tool=facts.get("stage"),
+            since=iso(asked["time"]),
+        )
     ]
 
 
