@@ -6,7 +6,9 @@ goes wrong as `CallFailed`.
 
 import asyncio
 import json
+import ssl
 import time
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -134,7 +136,7 @@ class _Http(httpx2.AsyncClient):
 
     def __init__(self, **options: Any) -> None:
         limits = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
-        super().__init__(limits=limits, follow_redirects=True, **options)
+        super().__init__(limits=limits, follow_redirects=True, verify=_trust(), **options)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         asked = _body(request)
@@ -149,6 +151,12 @@ class _Http(httpx2.AsyncClient):
             await response.aread()
             return _as_stream(response)
         return response
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """The certificates that are trusted: read once, as reading them blocks for tens of ms."""
+    return httpx2.create_ssl_context()
 
 
 class _Refused(httpx2.HTTPError):
