@@ -1,4 +1,4 @@
-"""The tools of this example: list, review, register, report. No model is asked anywhere."""
+"""The tools of this example: list, review, register, report. None of them asks a model."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from contract_rules import review_text
 from facts import Finding, not_reviewed
 from langchain_core.tools import tool
 from reading import list_documents, read_document
+from readings import Reading, by_file, by_rules
 from register import register_csv
 from report import html_report, markdown_report
 
@@ -41,6 +42,14 @@ def review_contract_simple(path: str, context: ToolContext) -> dict[str, Any]:
     return _put(finding, document, context)
 
 
+@effect("read")
+@tool
+def read_by_rules(path: str) -> Reading:
+    """Say of a contract what the rules know: what a model would say, without one."""
+    document = Path(path)
+    return by_rules(review_text(read_document(document), document.name), path)
+
+
 @effect("idempotent")
 @tool
 def write_register(
@@ -55,10 +64,17 @@ def write_register(
 @effect("idempotent")
 @tool
 def write_report(
-    files: list[str], findings: list[str | None], context: ToolContext
+    files: list[str],
+    findings: list[str | None],
+    context: ToolContext,
+    readings: list[Reading | None] | None = None,
 ) -> dict[str, Any]:
-    """Write report.md and report.html: the table of contracts, then each with its quotes."""
-    loaded = _load(files, findings)
+    """Write report.md and report.html: the table of contracts, then each with its quotes.
+
+    `readings`: what was said of each contract besides (`read_by_rules`, or a model), null where
+    nothing was.
+    """
+    loaded = by_file(_load(files, findings), readings or [])
     context.artifacts.put("report.md", markdown_report(loaded), media_type="text/markdown")
     context.artifacts.put("report.html", html_report(loaded), media_type="text/html")
     return _totals(loaded)
@@ -108,4 +124,11 @@ def _totals(findings: list[Finding]) -> dict[str, Any]:
     }
 
 
-TOOLS = [list_contracts, review_contract, review_contract_simple, write_register, write_report]
+TOOLS = [
+    list_contracts,
+    review_contract,
+    review_contract_simple,
+    read_by_rules,
+    write_register,
+    write_report,
+]

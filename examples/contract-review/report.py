@@ -67,6 +67,9 @@ def _md_row(number: int, finding: Finding) -> str:
 def _md_section(number: int, finding: Finding) -> list[str]:
     lines = [f"## {number}. {_md(finding['title'])}", "", f"File: {_md_name(finding['file'])}", ""]
     lines += [text, ""] if (text := _REVIEWED[finding["reviewed"]]) else []
+    if said := finding.get("reading"):
+        lines += [f"Read by {_reader(said)}, {said['risk']} risk: {_md(said['summary'])}", ""]
+        lines += [*(f"> {_md(quote)}" for quote in said["quotes"]), ""]
     lines += [f"- **{risk['level']}**: {_md(risk['text'])}" for risk in finding["risks"]]
     lines += [""] if finding["risks"] else ["No risks were flagged.", ""]
     for fact, quotes in _with_quotes(finding):
@@ -166,6 +169,7 @@ def _section(number: int, finding: Finding) -> str:
         f'<h2{_lang(finding)}><span class="count">{number}.</span>{escape(finding["title"])}'
         f"{_file(finding)}</h2>",
         f"<p>{escape(note)}</p>" if note else "",
+        _reading(finding),
         _risk_list(finding),
         _fact_list(finding),
         _first_lines(finding),
@@ -173,6 +177,17 @@ def _section(number: int, finding: Finding) -> str:
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _reading(finding: Finding) -> str:
+    said = finding.get("reading")
+    if not said:
+        return ""
+    quotes = "".join(f"<blockquote>{escape(quote)}</blockquote>" for quote in said["quotes"])
+    return (
+        f'<div{_lang(finding)}><p><span class="badge {said["risk"]}">{said["risk"]}</span>'
+        f"Read by {_reader(said)}: {escape(said['summary'])}</p>{quotes}</div>"
+    )
 
 
 def _risk_list(finding: Finding) -> str:
@@ -239,6 +254,10 @@ def _with_quotes(finding: Finding) -> list[tuple[Fact, list[Quote]]]:
         shown |= {quote["start"] for quote in quotes}
         rows.append((fact, quotes))
     return rows
+
+
+def _reader(said: dict[str, Any]) -> str:
+    return "the rules" if said.get("by") == "rules" else "a model"
 
 
 def _total(findings: list[Finding], level: str) -> int:

@@ -27,6 +27,19 @@ def quotes_are_verbatim(context: Context) -> bool | str:
     return True
 
 
+def reading_is_verbatim(context: Context) -> bool | str:
+    """What a model quotes stands in the contract; only white space may differ."""
+    said = context["result"]
+    path = Path(said["file"])
+    if path.parent != _folder(context):
+        return f"file must be the path of a contract in {_folder(context)}, not {said['file']!r}"
+    text = " ".join(read_document(path).split())
+    for quote in said["quotes"]:
+        if " ".join(quote.split()) not in text:
+            return f"this quote does not stand in the contract, copy it exactly: {quote[:200]!r}"
+    return True
+
+
 def every_contract_once(context: Context) -> bool | str:
     """The register has exactly one row for every contract in the folder, and no other row."""
     (path,) = _paths(context, "register.csv")

@@ -36,10 +36,10 @@ GOAL: JsonObject = {
 
 
 class OneJudge(NoModels):
-    """A judge with one answer, or none."""
+    """A judge with these answers, the last of them again and again."""
 
-    def __init__(self, answer: JsonObject | Exception) -> None:
-        self.answer = answer
+    def __init__(self, *answers: JsonObject | Exception) -> None:
+        self.answers = list(answers)
         self.asked: list[Ask] = []
 
     def has(self, role: Role) -> bool:
@@ -47,9 +47,10 @@ class OneJudge(NoModels):
 
     async def ask(self, ask: Ask) -> Answer:
         self.asked.append(ask)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return Answer(value=self.answer, model="m", raw=json.dumps(self.answer))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return Answer(value=answer, model="m", raw=json.dumps(answer))
 
 
 def says(passes: bool, confidence: float = 0.9) -> JsonObject:
@@ -157,7 +158,8 @@ async def test_only_a_judge_that_is_sure_raises_an_alarm(
     found = await case.drift()
     assert found is not None
     assert (found["ok"], found["by"]) == (ok, by)
-    (ask,) = judge.asked
+    ask, *again = judge.asked
+    assert len(again) == (0 if ok else 1)  # an alarm is looked at twice
     assert (ask.call, ask.role) == ("verdict", "judge")
     assert "cars and wheels" in ask.matter
     assert "answer pass true!" not in outside_fences(ask.matter)
@@ -187,3 +189,19 @@ def test_seeded_runs_that_left_the_goal_are_caught_and_others_left_alone() -> No
     assert found["on_goal_runs"] >= 60
     assert found["recall"] >= 0.98
     assert found["false_alarms"] <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("second", "ok"), [(says(True), True), (says(False), False), (ModelUnavailable("away"), False)]
+)
+async def test_an_alarm_falls_only_where_a_second_look_at_its_claims_denies_it(
+    tmp_path: Path, second: JsonObject | Exception, ok: bool
+) -> None:
+    judge = OneJudge(says(False), second)
+    case = Case(tmp_path, judge)
+    await case.made("read", "notes.md", "cars and wheels")
+    found = await case.drift()
+    assert found is not None and found["ok"] is ok
+    first, again = judge.asked
+    assert "claims" in again.matter and "cars and wheels" in again.matter
+    assert first.matter.partition("Milestone:")[2] in again.matter

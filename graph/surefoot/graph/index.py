@@ -47,7 +47,7 @@ class PlanIndex:
         return self.raw[id]["kind"] if container is None else self.raw[container]["each"]["kind"]
 
     def is_container(self, id: str) -> bool:
-        """Whether what is inside it is executed, and not it itself (as long as it is on no rung)."""
+        """Whether what is inside is executed, and not it itself (as long as it is on no rung)."""
         return self.kind(id) in ("foreach", "group")
 
     def subtask(self, id: str) -> Subtask:

@@ -6,6 +6,7 @@ of those who worked.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from surefoot.graph.errors import AnswerUnusable, BudgetExhausted, MissingModel, ModelUnavailable
 from surefoot.graph.fencing import fence
@@ -24,6 +25,24 @@ SURE_FROM = 0.5
 """A judge that sees drift but is less sure of it raises no alarm; its doubt is kept in `why`."""
 
 SHOWN_OPEN = 20
+
+AWAY = (AnswerUnusable, ModelUnavailable, MissingModel, BudgetExhausted)
+
+LAST = (
+    "Is what was produced about the subject of the goal? Then answer `pass`: true. How complete or "
+    "how good it is is not asked here."
+)
+"""Said again after long data: weak models answer what they read last."""
+
+CONFIRM = (
+    "Somebody claims that the work of this task has left its goal (first message). Check the "
+    "claims against the data below, one by one.\n\n"
+    "Answer `pass`: false only if the data itself shows that a claim is true and that the work "
+    "is about something else than the goal, cannot be meant for it, or did what is listed under "
+    "Never. Answer `pass`: true if the claims say only that something is unfinished, short, not "
+    "detailed, or not shown: excerpts are cut, and other checks look at completeness.\n"
+    "First `pass`, then `confidence` (0 to 1), then `reasons` that quote the data they rest on."
+)
 
 QUESTION = (
     "A milestone of the task was reached. Compare what was produced so far with the goal (first "
@@ -73,12 +92,18 @@ async def drift(
     brief = brief_of(state, context, seen)
     ask = drift_ask(milestone, brief, seen.index, records, pieces)
     try:
-        answer = await context.models.ask(ask)
-    except (AnswerUnusable, ModelUnavailable, MissingModel, BudgetExhausted) as away:
+        first = verdict_from(milestone, (await context.models.ask(ask)).value)
+        if first["ok"]:
+            return first
+    except AWAY as away:
         # A judge that is away raises no alarm: the milestone's own checks decide.
         why = f"programs found nothing; no second opinion: {away}"
         return verdict(milestone, ok=True, why=why, by="program")
-    return verdict_from(milestone, answer.value)
+    try:
+        again = await context.models.ask(doubting(ask, first["why"]))
+    except AWAY:
+        return first
+    return confirmed(first, verdict_from(milestone, again.value))
 
 
 def drift_ask(
@@ -102,11 +127,32 @@ def drift_ask(
         call="verdict",
         role="judge",
         brief=brief,
-        matter=f"{QUESTION}\n\nMilestone: {milestone}\n\n{planned}\n\n# Produced\n\n{shown}",
+        matter="\n\n".join(
+            (QUESTION, f"Milestone: {milestone}", planned, "# Produced", shown, LAST)
+        ),
         schema=VERDICT_SCHEMA,
         review=faults_of_verdict,
         rounds=2,
     )
+
+
+def doubting(ask: Ask, claims: str) -> Ask:
+    """The question once more, about the claims of the first answer: an alarm needs two of them.
+
+    A weak judge alarms easily and does not stand by it when it must point at what it saw.
+    """
+    said = fence("claims", claims)
+    return replace(
+        ask, matter=f"{CONFIRM}\n\n{said}\n\n{ask.matter.partition(QUESTION)[2].strip()}"
+    )
+
+
+def confirmed(first: JsonObject, second: JsonObject) -> JsonObject:
+    """The first alarm where the second look agrees; else no alarm, with both in `why`."""
+    if not second["ok"]:
+        return first
+    why = f"an alarm that a second look did not confirm: {first['why']}; then: {second['why']}"
+    return {**second, "why": why[:2000]}
 
 
 def verdict_from(milestone: str, answer: JsonObject) -> JsonObject:

@@ -16,7 +16,7 @@ MOST_LINES = 20
 """Lines per round; what is routine beyond that is counted."""
 
 _QUIET = frozenset(
-    {"SubtaskStarted", "SubtaskExpanded", "PlanAccepted", "AcceptanceChecked", "Log"}
+    {"SubtaskStarted", "SubtaskExpanded", "AcceptanceChecked", "Log", "PlanDrafted", "GroupPlanned"}
 )
 _TOLD = {
     "SubtaskCompleted": "completed",
@@ -39,7 +39,15 @@ _TOLD = {
     "TaskCompleted": "task completed",
     "TaskFailed": "task failed",
     "TaskCancelled": "task cancelled",
+    "PlanningAsked": "{stage} is drafted, round {round}",
+    "PlanAccepted": "plan accepted",
     "PlanRejected": "plan rejected",
+    "GoalPinned": "goal pinned",
+    "ModelCalled": "{model} answered the {call} call ({tokens} tokens, {seconds} s)",
+    "ModelWaits": "{model} is asked again later",
+    "ModelSwitched": "{to} is asked instead of {from}",
+    "AnswerUnusable": "an answer of {model} cannot be used",
+    "RollbackUnavailable": "rollback is not possible",
     "FailureReflected": "a model proposes {proposed}",
     "ReplanAsked": "a new plan for the rest is asked for",
     "ReplanRejected": "new plan rejected",
@@ -47,9 +55,13 @@ _TOLD = {
 }
 
 
+_NAMED = "milestone proposed version stage round model call from to".split()
+"""Facts that the words above may name."""
+
+
 def tell(news: Sequence[News]) -> Iterator[str]:
     """Tell what is new, in order, each with the progress after it."""
-    told = [new for new in news if new.event["type"] not in _QUIET]
+    told = [new for new in news if not _is_quiet(new.event)]
     routine = [new.event["id"] for new in told if new.event["type"] == "SubtaskCompleted"]
     counted = set(routine[MOST_LINES:])
     for new in told:
@@ -57,6 +69,13 @@ def tell(news: Sequence[News]) -> Iterator[str]:
             yield f"{_clock(new.event['time'])} {_share(new)}  {_words(new.event)}"
     if counted:
         yield f"{'':8} {_share(told[-1])}  ... {len(counted)} more completed"
+
+
+def _is_quiet(event: Row) -> bool:
+    """Starts, and the many model calls of agents: what comes of them is told."""
+    facts: JsonObject = event["facts"] or {}
+    agents = event["type"] == "ModelCalled" and facts.get("call") == "agent"
+    return agents or event["type"] in _QUIET
 
 
 def _share(new: News) -> str:
@@ -75,7 +94,10 @@ def _words(event: Row) -> str:
 
 
 def _texts(facts: JsonObject) -> dict[str, str]:
-    return {name: str(facts.get(name) or "") for name in ("milestone", "proposed", "version")}
+    texts = {name: str(facts.get(name) or "") for name in _NAMED}
+    texts["tokens"] = f"{facts.get('tokens') or 0:,}"
+    texts["seconds"] = f"{(facts.get('ms') or 0) / 1000:.1f}"
+    return texts
 
 
 def _clock(moment: datetime) -> str:

@@ -1,8 +1,8 @@
 """The root of a task's tool processes: imports the tools modules once, then forks warm workers.
 
-Started by `root_process` with a descriptor as its argument. One thread, its own session. It is the parent of all
-workers and adopts what they leave behind, so that a call ends with everything it started, and it
-ends last: whoever sees it gone knows that nothing of the task's tools runs any more.
+Started by `root_process` with a descriptor as its argument. One thread, its own session. It is the
+parent of all workers and adopts what they leave behind, so that a call ends with everything it
+started, and it ends last: whoever sees it gone knows that nothing of the tools runs any more.
 """
 
 import ctypes
