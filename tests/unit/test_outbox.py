@@ -32,7 +32,9 @@ def test_rows_given_back_stand_before_those_queued_since() -> None:
 def test_a_statement_holds_the_fence_and_the_parts_asked_for() -> None:
     statement = fenced_statement(("events", "task:progress,steps")).decode()
     assert statement.startswith("with fence as materialized (")
-    assert "set progress = n.progress, steps = n.steps, updated_at = now()" in statement
+    # A journal knows the steps of orders; those of calls are the spending's.
+    changes = "set progress = n.progress, steps = n.steps + t.call_steps, updated_at = now()"
+    assert changes in statement
     assert "subtasks_in" not in statement
 
 
