@@ -3,6 +3,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from conftest import Sql
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -280,3 +281,11 @@ async def test_an_unreachable_database_is_a_transient_error(
         )
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+async def test_a_compiled_graph_uses_the_saver_it_was_given_and_no_copy(
+    database: Database, sql: Sql
+) -> None:
+    saver = TaskSaver(database, sql.make_task("t1"), TaskJournal("t1"))
+    assert saver.with_allowlist([("builtins", "set")]) is saver
+    await saver.close()

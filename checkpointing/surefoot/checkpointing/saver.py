@@ -6,7 +6,7 @@ one moment earlier); the journal's rows leave with it; a lost lease writes nothi
 Only for `durability="sync"`.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -76,6 +76,15 @@ class TaskSaver(AsyncPostgresSaver):
         """Give up the connection. What is still buffered is forgotten."""
         self._buffered.clear()
         await self._kept.close()
+
+    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "TaskSaver":
+        """This saver itself, where LangGraph would make a copy in strict mode.
+
+        The state is JSON-plain, so no further type is allowed; and a copy's counters and buffers
+        would go their own way.
+        """
+        del extra_allowlist
+        return self
 
     async def has_begun(self, thread_id: str) -> bool:
         """Whether a thread has a checkpoint."""
