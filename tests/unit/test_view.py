@@ -84,6 +84,19 @@ def test_events_move_progress_and_counts(story: Story) -> None:
     assert story.picture.state("review") == "running"
 
 
+@pytest.mark.parametrize("end", ["SubtaskImproved", "ImprovementFailed"])
+def test_a_full_try_of_what_is_done_takes_no_progress_back(story: Story, end: str) -> None:
+    story.run("list")
+    before = story.picture.progress()
+    story.tell("ImprovementStarted", "list", 2, tool="work")
+    assert story.picture.progress() == before
+    assert story.picture.running["list"].attempt == 2
+    story.tell(end, "list", 2)
+    assert story.picture.progress() == before
+    assert not story.picture.running
+    assert story.picture.attempts == 2
+
+
 def test_applying_the_same_events_again_changes_no_state(story: Story) -> None:
     story.run("list")
     story.tell("SubtaskExpanded", "review", n=2)

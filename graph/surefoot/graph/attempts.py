@@ -22,6 +22,9 @@ DEFAULTS: dict[str, tuple[float, int]] = {
 IMPORTANCE = {"core": 2, "normal": 0, "edge": -1}
 BACKOFF_CAP_S = 60.0
 
+INCONSISTENT = "inconsistent_state"
+"""The failure that nothing mends: what is stored contradicts itself; no rung goes on from it."""
+
 
 def effect_of(spec: ToolSpec, work: Work) -> EffectKind:
     """What a call does to the world; `run_command` is idempotent once its writes are stated."""
@@ -106,6 +109,8 @@ def after_failure(
         draw: uniform in [0, 1), for the jitter.
     """
     rung = record.get("rung", 0)
+    if failure["kind"] == INCONSISTENT:
+        return Choice(kind="fail", rung=rung)
     if null_reference and unit.skippable:
         return Choice(kind="skip", rung=rung)
     tries = record.get("tries", 0) + 1
@@ -140,6 +145,6 @@ def failure_code(failure: Failure) -> str:
     """The task's failure code for a subtask that failed for good."""
     named = (
         *("bad_arguments", "bad_reference", "result_too_large", "missing_model"),
-        "inconsistent_state",
+        INCONSISTENT,
     )
     return failure["kind"] if failure["kind"] in named else "attempts_exhausted"

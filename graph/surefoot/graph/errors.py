@@ -28,7 +28,7 @@ class ModelUnavailable(TransientError):
     """No model of the role answered in the time there was; the message names the last reason."""
 
 
-class CallStopped(ModelUnavailable):
+class CallStopped(TransientError):
     """The task pauses: a call that had to wait for its server was given up. Go on at the step."""
 
 

@@ -62,7 +62,10 @@ class Verdict:
 
 
 Judge = Callable[[JudgeCase], Awaitable[Verdict]]
-"""Asks a model; raises nothing for what the model does. Cancelled when the attempt must stop."""
+"""Asks a model; raises nothing for what the model does. Cancelled when the attempt must stop.
+
+Raises CallStopped when the task pauses while it waits, InconsistentState when nothing may be sent.
+"""
 
 
 def verdict_of(answer: JsonObject) -> Verdict:

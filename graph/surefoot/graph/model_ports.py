@@ -139,7 +139,9 @@ class ModelClient(Protocol):
     """The models of one task. Every call is paid for before it is made (`Spending`).
 
     All methods raise: MissingModel (the role has none), ModelUnavailable (nobody answered in the
-    time there is), BudgetExhausted (the reservation was refused; nothing was sent).
+    time there is), CallStopped (a pause came while it waited), BudgetExhausted (the reservation was
+    refused; nothing was sent), InconsistentState (the head is not the pinned one; nothing was
+    sent).
     """
 
     def has(self, role: Role) -> bool:

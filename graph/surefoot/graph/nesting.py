@@ -1,7 +1,8 @@
 """Groups: the plan of a group, run as a task graph of its own on its own thread.
 
-The thread is `TASK/GROUP` with the group's full id; going on keeps it, so that nothing that was
-done inside is done again. What runs inside shares the task's slots, ledger, lease and limits.
+The thread is `TASK/GROUP:plan` with the group's full id; going on keeps it, so that nothing
+that was done inside is done again. What runs inside shares the task's slots, ledger, lease and
+limits.
 """
 
 import math
@@ -32,6 +33,15 @@ NO_LIMITS: dict[str, float | None] = {
 }
 
 BUDGET_CODES = ("budget_exhausted", "deadline", "too_many_failures")
+
+
+def group_thread(task_id: str, group: str) -> str:
+    """The thread of a group's plan: `TASK/GROUP:plan`.
+
+    The colon is in no id: `TASK/g/2` is the thread of an agent's second go at `g` (a rung of it),
+    never that of the group `2` inside `g`.
+    """
+    return f"{task_id}/{group}:plan"
 
 
 class GroupThreads(Protocol):
@@ -144,18 +154,32 @@ class Groups:
 
         None where it is the task's own.
         """
-        group, slash, local = subtask.rpartition("/")
+        found = self._innermost(subtask)
+        if found is None:
+            return None, subtask
+        return found.context.journal, subtask.removeprefix(found.context.prefix)
+
+    def is_completed(self, subtask: str) -> bool:
+        """Whether a full id is completed in its plan: what still runs of it tries to improve it."""
+        found = self._innermost(subtask)
+        context = found.context if found is not None else self._served()[0]
+        if context.ready is None:
+            return False
+        return context.ready.states.get(subtask.removeprefix(context.prefix)) == "completed"
+
+    def _innermost(self, subtask: str) -> "_Group | None":
+        """The running group that a full id stands in; None where it is the task's own."""
+        group, slash, _ = subtask.rpartition("/")
         while slash:
             found = self._running.get(self._thread(group))
             if found is not None:
-                return found.context.journal, subtask[len(group) + 1 :]
-            group, slash, local = group.rpartition("/")
-        del local
-        return None, subtask
+                return found
+            group, slash, _ = group.rpartition("/")
+        return None
 
     def _thread(self, group: str) -> str:
         context, _ = self._served()
-        return f"{context.task_id}/{group}"
+        return group_thread(context.task_id, group)
 
     def _served(self) -> tuple[TaskContext, LocalRunner]:
         if self._root is None:

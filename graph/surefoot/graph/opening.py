@@ -289,11 +289,13 @@ def _runner(
 def _step_writer(task: Journal, groups: Groups) -> OnStep:
     """Rows that say what runs now: written when the runner really starts it, not when ordered.
 
-    An attempt begins with a call as its first step, or (an agent that goes on) as `pending`.
+    An attempt begins with a call as its first step, or (an agent that goes on) as `pending`. What
+    is completed stays so while a full try of it runs: progress counts it.
     """
 
     def on_step(subtask: str, attempt: int, step_state: str, tool: str, step: int) -> None:
         now = time.time()
+        improves = groups.is_completed(subtask)
         told, subtask = groups.journal_of(subtask)
         journal = told or task
         columns: dict[str, Any] = {
@@ -303,8 +305,10 @@ def _step_writer(task: Journal, groups: Groups) -> OnStep:
             "since": now,
         }
         if step_state == "pending" or (step_state == "calling" and step == 1):
-            columns |= {"state": "running", "attempt": attempt, "started_at": now}
-            journal.event("SubtaskStarted", subtask=subtask, attempt=attempt, tool=tool)
+            columns |= {"attempt": attempt, "started_at": now}
+            columns |= {} if improves else {"state": "running"}
+            type = "ImprovementStarted" if improves else "SubtaskStarted"
+            journal.event(type, subtask=subtask, attempt=attempt, tool=tool)
         journal.subtask(subtask, **columns)
 
     return on_step

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from surefoot.graph.attempts import Choice, after_failure, next_rung
+from surefoot.graph.attempts import INCONSISTENT, Choice, after_failure, next_rung
 from surefoot.graph.fingerprints import repeats
 from surefoot.graph.plan import MilestoneChoice, Unit
 from surefoot.graph.shapes import is_object
@@ -20,7 +20,7 @@ CHOICES: tuple[ReflectionChoice, ...] = ("retry", "degrade", "skip", "replan", "
 
 NOBODYS_FAULT = (
     *("model_unavailable", "judge_unavailable", "tool_unavailable", "unavailable"),
-    *("missing_model", "budget_exhausted", "internal", "prompt_too_large"),
+    *("missing_model", "budget_exhausted", "internal", "prompt_too_large", INCONSISTENT),
 )
 """Failures of the wire or of ours: there is nothing in them that a model could criticise."""
 
@@ -116,7 +116,8 @@ def own_choice(
     )
     if choice.kind == "retry" and _in_circles(unit, record, replans):
         choice = next_rung(unit, record.get("rung", 0))
-    if choice.kind == "fail" and replans.automatic and replans.possible:
+    may_replan = replans.automatic and replans.possible and failure["kind"] != INCONSISTENT
+    if choice.kind == "fail" and may_replan:
         return Choice(kind="replan", rung=choice.rung)
     return choice
 

@@ -46,9 +46,13 @@ def build_subtask_graph() -> "StateGraph[SubtaskState, StepContext, SubtaskInput
 
 
 def thread_of(order: WorkOrder, sample: int = 0) -> str:
-    """The thread of a go, or of one sample of it."""
+    """The thread of a go, or of one sample of it: `TASK/SUBTASK/GO`, `TASK/SUBTASK/GO:SAMPLE`.
+
+    No id has a colon, so a sample is never the go of a subtask inside (`g` go 1 sample 2, `g/1`
+    go 2), and none of them is the thread of a group (`group_thread`).
+    """
     thread = f"{order.task_id}/{order.subtask}/{order.go}"
-    return f"{thread}/{sample}" if sample else thread
+    return f"{thread}:{sample}" if sample else thread
 
 
 def _nothing_to_forget(thread: str) -> None:

@@ -6,6 +6,7 @@ Programs first, then a judge, then (at milestones) whether the work still serves
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from surefoot.graph.errors import InconsistentState
 from surefoot.graph.plain import canonical_json, digest
 from surefoot.graph.state import TaskState
 from surefoot.graph.task import Goal
@@ -14,7 +15,7 @@ from surefoot.nodes.asking import Stopped, heeding_stops
 from surefoot.nodes.briefs import brief_of
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, views
 from surefoot.nodes.drift import drift
-from surefoot.nodes.endings import end
+from surefoot.nodes.endings import end, end_inconsistent
 from surefoot.nodes.evidence import verify
 from surefoot.nodes.refusing import acceptance_failed, milestone_counts, milestone_failed
 
@@ -28,6 +29,8 @@ async def judge(state: TaskState, context: TaskContext) -> dict[str, Any]:
         return await _judge_acceptance(state, context, seen)
     except Stopped:
         return {"status": "running"}
+    except InconsistentState as ours:
+        return end_inconsistent(state, context, ours)
 
 
 def after_judge(

@@ -8,16 +8,15 @@ slot. An unusable answer or a model that is away is no failure: the policy then 
 import time
 from collections.abc import Callable, Sequence
 
-from surefoot.graph.errors import (
-    AnswerUnusable,
-    PermanentError,
-    TransientError,
-)
+from surefoot.graph.errors import AnswerUnusable, BudgetExhausted, MissingModel, ModelUnavailable
 from surefoot.graph.fencing import fence
 from surefoot.graph.model_ports import Ask, Brief, ModelClient
 from surefoot.graph.ports import Clock, StopSign, SubtaskWork, WorkOrder
 from surefoot.graph.reflecting import REFLECTION_SCHEMA, criticism_in
 from surefoot.graph.values import JsonObject, Outcome
+
+AWAY = (AnswerUnusable, ModelUnavailable, MissingModel, BudgetExhausted)
+"""What leaves the choice to the policy: nobody said anything that can be used."""
 
 MEANING: dict[str, str] = {
     "retry": "the same work once more, told your criticism",
@@ -55,7 +54,7 @@ def criticise_with(models: ModelClient, *, clock: Clock = time.time) -> SubtaskW
         )
         try:
             outcome["reflection"] = (await models.ask(ask)).value
-        except (AnswerUnusable, PermanentError, TransientError) as away:
+        except AWAY as away:
             outcome["marks"] = [str(away)]
         outcome["calls"] = 0  # counted where models are paid for
         outcome["ended"] = clock()

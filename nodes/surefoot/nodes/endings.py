@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from surefoot.graph.attempts import INCONSISTENT
+from surefoot.graph.errors import InconsistentState
 from surefoot.graph.state import TaskState
 from surefoot.graph.values import EffectiveLimits, Record, TaskFailure
-from surefoot.nodes.context import TaskContext, Views, journal_task, note
+from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, note, views
 
 EVENTS = {
     "completed": "TaskCompleted",
@@ -33,6 +35,15 @@ def end(
     context.over = True
     context.ended = status, failure
     return {"status": status, "ending": failure}
+
+
+def end_inconsistent(
+    state: TaskState, context: TaskContext, error: InconsistentState
+) -> dict[str, Any]:
+    """End this go because what is stored contradicts itself: nothing may be sent to a model."""
+    seen = views(state, context)
+    failure = TaskFailure(code=INCONSISTENT, message=str(error), subtask=None)
+    return end(context, seen, "failed", failure, limits_of(state, context, seen))
 
 
 def withdraw(

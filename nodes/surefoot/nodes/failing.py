@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from surefoot.graph.attempts import Choice, failure_code, max_attempts
+from surefoot.graph.attempts import INCONSISTENT, Choice, failure_code, max_attempts
 from surefoot.graph.fingerprints import blocker, fingerprint
 from surefoot.graph.index import container_of
 from surefoot.graph.plan import Unit, rung_work
@@ -96,7 +96,7 @@ def fail(
         context.spend(failures=1)
     else:
         failure = Failure(kind=failure["kind"], message=failure["message"], retryable=False)
-    if outcome["action"] == "improve":
+    if outcome["action"] == "improve" and failure["kind"] != INCONSISTENT:
         return _not_improved(outcome, old, failure, context)
     record = _ended(outcome, old, failure, by_model=work.kind == "agent")
     case = _case(outcome["subtask"], record, failure, state, context, found)
@@ -130,6 +130,9 @@ def reflected(
     failure = record.pop("reflecting", None)
     if failure is None:
         return record
+    broken = outcome.get("failure")
+    if broken is not None and broken["kind"] == INCONSISTENT:
+        record["failure"] = failure = broken
     case = _case(outcome["subtask"], record, failure, state, context, found)
     proposed, criticism = criticism_in(outcome.get("reflection"))
     if criticism:
@@ -304,7 +307,8 @@ def _give_up(record: Record, case: Case, *, wants_replan: bool, by: str) -> None
     )
     ended = record.get("ended", 0)
     tries = f" after {ended} attempt{'s' if ended != 1 else ''}" if ended else ""
-    no_replan = "" if wants_replan else case.no_replan
+    settled = wants_replan or failure["kind"] == INCONSISTENT
+    no_replan = "" if settled else case.no_replan
     name = case.context.full(case.id)
     ending = TaskFailure(
         code=failure_code(failure),
@@ -313,7 +317,7 @@ def _give_up(record: Record, case: Case, *, wants_replan: bool, by: str) -> None
     )
     if not wants_replan and found.ending is None:
         found.ending = ending
-    if found.replan is None and (wants_replan or case.no_replan):
+    if found.replan is None and (wants_replan or no_replan):
         found.replan = wish(
             by, failure["message"], ending=ending, blocker=case.blocker, subtask=case.id
         )
@@ -321,7 +325,7 @@ def _give_up(record: Record, case: Case, *, wants_replan: bool, by: str) -> None
 
 def _ladder_question(id: str, failure: Failure, context: TaskContext) -> Question:
     return Question(
-        id=f"ask-{context.full(id).replace('/', '-')}-{int(context.clock() * 1000)}",
+        id=f"ask-{context.full(id).replace('/', '.')}-{int(context.clock() * 1000)}",
         subtask=id,
         kind="ask",
         text=(

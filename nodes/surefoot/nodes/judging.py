@@ -7,7 +7,6 @@ from surefoot.graph.errors import (
     BudgetExhausted,
     MissingModel,
     ModelUnavailable,
-    PermanentError,
 )
 from surefoot.graph.fencing import fence
 from surefoot.graph.judging import (
@@ -41,7 +40,7 @@ def judge_with(models: ModelClient, *, room_chars: int = ROOM_CHARS) -> Judge:
             return Verdict(ok=False, why=str(missing), kind="missing_model")
         except BudgetExhausted as out:
             return Verdict(ok=False, why=str(out), kind="budget_exhausted")
-        except (AnswerUnusable, ModelUnavailable, PermanentError) as away:
+        except (AnswerUnusable, ModelUnavailable) as away:
             return Verdict(ok=False, why=f"no verdict: {away}", kind="judge_unavailable")
         return verdict_of(answer.value)
 

@@ -13,6 +13,7 @@ from surefoot.graph.budget import exhausted
 from surefoot.graph.errors import (
     AnswerUnusable,
     BudgetExhausted,
+    InconsistentState,
     MissingModel,
     ModelUnavailable,
 )
@@ -23,7 +24,7 @@ from surefoot.graph.values import JsonObject, StoredValue, TaskFailure
 from surefoot.nodes.asking import Stopped, heeding_stops
 from surefoot.nodes.briefs import brief_of
 from surefoot.nodes.context import TaskContext, limits_of, views
-from surefoot.nodes.endings import end
+from surefoot.nodes.endings import end, end_inconsistent
 from surefoot.nodes.inputs_seen import describe_inputs
 from surefoot.nodes.planning import (
     Stage,
@@ -40,6 +41,13 @@ from surefoot.nodes.replanning import redraft
 
 async def draft_plan(state: TaskState, context: TaskContext) -> dict[str, Any]:
     """Adopt the task file's plan, or take one round of planning with a model."""
+    try:
+        return await _draft(state, context)
+    except InconsistentState as ours:
+        return end_inconsistent(state, context, ours)
+
+
+async def _draft(state: TaskState, context: TaskContext) -> dict[str, Any]:
     if state.get("replan"):
         return await redraft(state, context)
     if (state.get("task") or {}).get("plan"):

@@ -6,7 +6,6 @@ The choices are the milestone's own, in its order; a model may propose among tho
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
-from surefoot.graph.errors import AnswerUnusable, PermanentError, TransientError
 from surefoot.graph.fingerprints import fingerprint
 from surefoot.graph.plain import canonical_json, digest
 from surefoot.graph.plan import Milestone
@@ -23,7 +22,7 @@ from surefoot.graph.values import (
 from surefoot.nodes.asking import heeding_stops
 from surefoot.nodes.briefs import brief_of
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of
-from surefoot.nodes.criticising import reflection_ask
+from surefoot.nodes.criticising import AWAY, reflection_ask
 from surefoot.nodes.endings import end
 from surefoot.nodes.wishes import replans_for, why_no_replan, wish
 
@@ -130,7 +129,7 @@ async def _proposed(
     )
     try:
         answer = await heeding_stops(context.models.ask(ask), context)
-    except (AnswerUnusable, PermanentError, TransientError) as away:
+    except AWAY as away:
         context.journal.event("FailureReflected", milestone=milestone.id, reason=str(away))
         return possible[0], ""
     proposed, criticism = criticism_in(answer.value)
@@ -170,7 +169,7 @@ def _asked(
     milestone: Milestone, why: str, state: TaskState, context: TaskContext
 ) -> dict[str, Any]:
     """Put it to people; the dispatcher waits for them, and the milestone is judged again then."""
-    id = f"milestone-{context.prefix.replace('/', '-')}{milestone.id}-{context.milestones_failed}"
+    id = f"milestone-{context.prefix.replace('/', '.')}{milestone.id}-{context.milestones_failed}"
     text = (
         f"{why}. Its plan says to ask: mend the cause, then `surefoot resume {context.task_id}` "
         "judges it again."

@@ -16,7 +16,7 @@ MOST_LINES = 20
 """Lines per round; what is routine beyond that is counted."""
 
 _QUIET = frozenset(
-    {"SubtaskStarted", "SubtaskExpanded", "AcceptanceChecked", "Log", "PlanDrafted", "GroupPlanned"}
+    "SubtaskStarted SubtaskExpanded AcceptanceChecked Log PlanDrafted GroupPlanned".split()
 )
 _TOLD = {
     "SubtaskCompleted": "completed",
@@ -27,6 +27,7 @@ _TOLD = {
     "AttemptFailed": "attempt {attempt} failed, {choice}",
     "AttemptCut": "attempt {attempt} was cut",
     "AttemptRecovered": "recovered",
+    "ImprovementStarted": "is tried in full once more",
     "ImprovementFailed": "could not be improved",
     "QuestionAsked": "a person must decide",
     "MilestonePassed": "milestone {milestone} passed",

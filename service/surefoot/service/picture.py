@@ -146,9 +146,10 @@ class TaskPicture:
     def _subtask(self, type: str, id: str, facts: JsonObject, event: Row) -> None:
         at, attempt, reason = posix(event["time"]) or 0.0, event["attempt"], facts.get("reason")
         match type:
-            case "SubtaskStarted":
-                self._start(id, Running(attempt=attempt or 1, tool=facts.get("tool"), since=at))
-            case "SubtaskCompleted" | "SubtaskImproved":
+            case "SubtaskStarted" | "ImprovementStarted":
+                running = Running(attempt=attempt or 1, tool=facts.get("tool"), since=at)
+                self._start(id, running, stays=type == "ImprovementStarted")
+            case "SubtaskCompleted" | "SubtaskImproved" | "ImprovementFailed":
                 self._end(id, "completed", at, attempt)
             case "SubtaskSkipped":
                 self._end(id, "skipped", at, None)
@@ -171,8 +172,10 @@ class TaskPicture:
             case _:
                 pass
 
-    def _start(self, id: str, running: Running) -> None:
+    def _start(self, id: str, running: Running, *, stays: bool) -> None:
         self.running[id] = running
+        if stays:
+            return  # completed, as it is
         self._set(id, "running")
         self.seen[id] = replace(
             self.seen.get(id, Seen()), state="running", started=running.since, finished=None

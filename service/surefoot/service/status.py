@@ -249,7 +249,8 @@ def _current(subtasks: Sequence[Row]) -> list[Current]:
     running = [
         row
         for row in subtasks
-        if row["state"] == "running" and row["kind"] not in ("foreach", "group")
+        if (row["state"] == "running" or _is_improved(row))
+        and row["kind"] not in ("foreach", "group")
     ]
     return [
         Current(
@@ -262,6 +263,11 @@ def _current(subtasks: Sequence[Row]) -> list[Current]:
         )
         for row in sorted(running, key=lambda row: (posix(row["started_at"]) or 0.0, row["id"]))
     ]
+
+
+def _is_improved(row: Row) -> bool:
+    """Whether a degraded result stands while its full version is tried once more."""
+    return row["state"] == "completed" and row["step_state"] in ("calling", "retrying")
 
 
 def _planning(asked: Row | None) -> list[Current]:

@@ -6,6 +6,7 @@ It sees a work order and nothing of the task's state. Whether to try again is de
 from dataclasses import replace
 
 from surefoot.graph.checks import Check, PersonCheck
+from surefoot.graph.errors import CallStopped, InconsistentState
 from surefoot.graph.index import container_of
 from surefoot.graph.ports import Clock, WorkOrder
 from surefoot.graph.values import ArtifactRef, JsonObject, Outcome
@@ -107,7 +108,12 @@ async def judge(
     """
     success = order.work.success
     seen = replace(evidence, brief=order.brief)
-    checks = await stop.guard(verifier.evaluate(success, seen))
+    try:
+        checks = await stop.guard(verifier.evaluate(success, seen))
+    except CallStopped:
+        raise Cut from None  # a pause, while the judge's server made us wait
+    except InconsistentState as ours:
+        raise AttemptFailed("inconsistent_state", str(ours), retryable=False) from None
     why = failed(checks)
     if why is not None:
         raise AttemptFailed("check_failed", why, checks=checks)

@@ -41,7 +41,8 @@ def question(order: WorkOrder, kind: str, text: str) -> Question:
     """A question about an order; its id is the same whenever the same attempt asks the same."""
     if kind not in ("unknown_effect", "approve", "check"):
         raise ValueError(kind)
-    name = f"{kind}-{order.subtask.replace('/', '-')}-{order.attempt}"
+    # A dot is in no id: `a-b` and `a/b` ask questions of their own.
+    name = f"{kind}-{order.subtask.replace('/', '.')}-{order.attempt}"
     return Question(id=name, subtask=order.subtask, kind=kind, text=text)
 
 

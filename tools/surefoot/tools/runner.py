@@ -16,7 +16,13 @@ from pathlib import Path
 from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.attempts import effect_of
 from surefoot.graph.checks import Check
-from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, TransientError
+from surefoot.graph.errors import (
+    CallStopped,
+    DatabaseUnavailable,
+    InconsistentState,
+    LeaseLost,
+    TransientError,
+)
 from surefoot.graph.judging import Judge
 from surefoot.graph.model_ports import Brief
 from surefoot.graph.ports import (
@@ -258,10 +264,13 @@ class LocalRunner:
             if order.work.kind == "agent" and order.action != "reflect" and self._agent:
                 return await self._agent(order, flight.stop)  # it guards what may be torn
             return await self._run_injected(order, flight.stop)
-        except Cut:
+        except (Cut, CallStopped):
             return stopped(order, started, self._clock())
         except (LeaseLost, DatabaseUnavailable):
             raise
+        except InconsistentState as ours:
+            failure = AttemptFailed("inconsistent_state", str(ours), retryable=False)
+            return not_accepted(order, started, self._clock(), failure)
         except TransientError as away:  # the object store does not answer
             failure = AttemptFailed("unavailable", str(away))
             return not_accepted(order, started, self._clock(), failure)

@@ -21,7 +21,7 @@ from surefoot.graph.checks import (
     PythonCheck,
     ResultCheck,
 )
-from surefoot.graph.errors import PermanentError, ReferenceMissing
+from surefoot.graph.errors import InconsistentState, PermanentError
 from surefoot.graph.judging import Judge, JudgeCase, Verdict
 from surefoot.graph.model_ports import Brief
 from surefoot.graph.plain import clean_text, compact_json
@@ -96,6 +96,9 @@ class Verifier:
 
         Programs are asked first, a judge only when all of them hold; `person` checks come back
         as not ok, undecided. A check that a judge could not decide has a `kind` that says why.
+
+        Raises:
+            CallStopped, InconsistentState: of a judge; see `Judge`.
         """
         order = sorted(range(len(checks)), key=lambda n: _RANK.get(checks[n].type, 0))
         found: dict[int, JsonObject] = {}
@@ -115,7 +118,9 @@ class Verifier:
             if isinstance(check, JudgeCheck):
                 return await self._judged(check, evidence)
             ok, why = await self._holds(check, evidence)
-        except (ReferenceMissing, PermanentError) as missing:
+        except InconsistentState:
+            raise  # nothing may be sent to a judge: that is no verdict about the work
+        except PermanentError as missing:
             ok, why = False, str(missing)
         except ValueError as wrong:  # a resolved value that does not fit the check's own field
             ok, why = False, f"the check cannot be used: {wrong}"
