@@ -96,6 +96,10 @@ def test_progress_stays_below_one_until_the_task_is_completed() -> None:
     assert meter.progress(completed=True) == 1.0
 
 
+def test_without_a_plan_nothing_is_done() -> None:
+    assert ProgressMeter({}).progress() == 0.0
+
+
 def test_a_skipped_container_takes_its_leaves_with_it() -> None:
     meter = ProgressMeter(plan(leaf("a", 1), foreach("review", 4)))
     meter.expand("review", 4)

@@ -129,6 +129,16 @@ def test_other_criteria_are_covered_by_name_and_names_must_exist() -> None:
     assert codes(task(step("a", covers=["a1", "a2"]), goal=goal)) == {("unknown_reference", ("a",))}
 
 
+def test_the_one_text_of_a_goal_is_covered_as_objective_or_o1() -> None:
+    goal = {"acceptance": [{"id": "a1", "type": "file", "path": "x"}]}
+    for name in ("objective", "o1"):
+        assert codes(task(step("a", covers=["a1", name]), goal=goal)) == NONE
+    listed = {"objective": None, "objectives": [{"id": "x", "text": "x"}]}
+    assert codes(task(step("a", covers=["x", "o1"]), goal=listed)) == {
+        ("unknown_reference", ("a",))
+    }
+
+
 def test_empty_acceptance_is_a_warning() -> None:
     assert len(warned(judged(task(step("a"), step("b"))), "uncovered_criterion")) == 2
 

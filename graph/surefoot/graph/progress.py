@@ -131,6 +131,8 @@ class ProgressMeter:
     def progress(self, *, completed: bool = False) -> float:
         """Weight completed ÷ weight not skipped; by count where what is left has no weight.
 
+        0 while there is no plan.
+
         Args:
             completed: the task itself is completed: then 1, else at most 0.9999.
         """
@@ -141,7 +143,7 @@ class ProgressMeter:
         if open_or_done == 0:
             done = self._number["completed"]
             open_or_done = len(self._weights) - self._number["skipped"]
-        share = done / open_or_done if open_or_done else 1.0
+        share = done / open_or_done if open_or_done else float(bool(self._weights))
         return min(share, MOST_UNTIL_COMPLETED)
 
     def _add_plan(self, plan: Mapping[str, Any], *, prefix: str, share: int) -> tuple[str, ...]:

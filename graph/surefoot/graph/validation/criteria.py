@@ -17,8 +17,8 @@ MAX_OUTPUTS = 5
 PUTTING_TOOLS = frozenset(["write_artifact"])
 """Built-in tools that put artifacts."""
 
-SOLE_OBJECTIVE = "objective"
-"""How `covers` may name a goal's single `objective:` text."""
+SOLE_OBJECTIVE = ("objective", "o1")
+"""How `covers` may name a goal's single `objective:` text, which has no id of its own."""
 
 
 def check_criteria(case: Case, findings: Findings) -> None:
@@ -108,8 +108,9 @@ class _Coverage:
         if case.parsed.goal_damaged:
             return
         known = _criteria(case)
+        sole = SOLE_OBJECTIVE if case.task.goal.objective else ()
         for name, coverers in self.by_id.items():
-            if name not in known and name != SOLE_OBJECTIVE:
+            if name not in known and name not in sole:
                 ids = list(dict.fromkeys(coverers))
                 hint = did_you_mean(name, known) or f"; there are {listed(known)}" * bool(known)
                 findings.fault(
