@@ -261,6 +261,21 @@ async def test_an_agents_reply_can_be_sent_back_as_it_is() -> None:
     assert arguments == ['{"unreadable": "{bad"}', '{"result": 1}']
 
 
+async def test_ids_and_names_that_strict_servers_refuse_are_not_sent_back() -> None:
+    odd = calls([("look", {}), ("no such tool \x00", {}), ("", {}), ("x" * 5000, {})])
+    odd = replace(odd, tool_calls=tuple({**call, "id": "same"} for call in odd.tool_calls))
+    with ModelServer().on("agent", odd, odd) as server:
+        async with client_of(server) as client:
+            first = await client.models.step(turn())
+            second = await client.models.step(turn([first.message, *_results(first)], step=2))
+    ids = [use.id for use in (*first.uses, *second.uses)]
+    assert ids[0] == "same"
+    assert len(set(ids)) == 8
+    assert first.uses[1].name == "no such tool \\u0000"
+    names = [call["function"]["name"] for call in first.message["tool_calls"]]
+    assert names == ["look", "no_such_tool__u0000", "unknown", "x" * 64]
+
+
 def test_calls_without_ids_or_with_the_same_get_their_own() -> None:
     from surefoot.models.calls import CalledTool, Received
 

@@ -131,9 +131,8 @@ class TaskModels:
         self._called("agent", got, "executor", subtask=turn.subtask, **facts)
         received = got.received if got.draft.request.tools else _spoken(got.received, turn.step)
         tokens = got.received.answer_tokens
-        return reply_of(
-            received, model=got.model, step=turn.step, tokens=tokens or len(got.received.text) // 3
-        )
+        tokens = tokens or len(got.received.text) // 3
+        return reply_of(received, model=got.model, step=turn.step, tokens=tokens, turn=turn)
 
     async def fold(self, turn: Turn) -> list[Message] | None:
         """See `ModelClient`."""

@@ -1,9 +1,11 @@
 """An agent's step: from what the server sent to a reply that may be kept in the history. Pure."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
-from surefoot.graph.model_ports import Message, Reply, ToolUse
+from surefoot.graph.histories import call_ids
+from surefoot.graph.model_ports import Message, Reply, ToolUse, Turn
 from surefoot.graph.plain import clean_text
 from surefoot.graph.shapes import is_object
 from surefoot.models.answers import Unreadable, one_value, without_thoughts
@@ -14,20 +16,30 @@ KEPT_CHARS = 2000
 
 REFUSED = "(refused: {})"
 
+LONGEST_NAME = 64
+"""Of a function, on the wire."""
 
-def reply_of(received: Received, *, model: str, step: int, tokens: int) -> Reply:
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def reply_of(
+    received: Received, *, model: str, step: int, tokens: int, turn: Turn | None = None
+) -> Reply:
     """The reply that an answer is.
 
-    Calls keep the ids the server gave; a missing or repeated id gets one of ours. Arguments in the
-    history are always a JSON object, or strict servers would refuse the next request.
+    Calls keep the ids the server gave; one that is missing, or that another call in the answer or
+    in the turn's messages has, gets one of ours. In the history arguments are always a JSON object
+    and names are names: strict servers would refuse every next request otherwise.
     """
+    earlier = {id for message in (turn.messages if turn else ()) for id in call_ids(message)}
+    offered = {str(tool["function"]["name"]) for tool in (turn.tools if turn else ())}
     text = without_thoughts(received.text)
     if received.refusal and not text:
         text = REFUSED.format(clean_text(received.refusal)[:KEPT_CHARS])
     cut = received.finish == "length"
-    uses = () if cut else tuple(_uses(received.tools, step))
+    uses = () if cut else tuple(_uses(received.tools, step, earlier))
     return Reply(
-        message=_message(text, uses, received.tools),
+        message=_message(text, uses, received.tools, offered),
         uses=uses,
         text=text,
         model=model,
@@ -36,19 +48,21 @@ def reply_of(received: Received, *, model: str, step: int, tokens: int) -> Reply
     )
 
 
-def _uses(calls: Sequence[CalledTool], step: int) -> list[ToolUse]:
+def _uses(calls: Sequence[CalledTool], step: int, earlier: Collection[str]) -> list[ToolUse]:
     found: list[ToolUse] = []
+    taken = set(earlier)
     for place, call in enumerate(calls):
-        taken = {use.id for use in found}
         id = clean_text(call.id)
-        if not id or id in taken:
+        while not id or id in taken:
             id = f"call_{step}_{place}"
+            place += len(calls)  # its number is a server's id already
+        taken.add(id)
         found.append(_use(id, call))
     return found
 
 
 def _use(id: str, call: CalledTool) -> ToolUse:
-    name = call.name.strip().removeprefix("functions.")
+    name = clean_text(call.name.strip().removeprefix("functions."))[:KEPT_CHARS]
     if not call.arguments.strip():
         return ToolUse(id=id, name=name, args={})
     try:
@@ -61,7 +75,9 @@ def _use(id: str, call: CalledTool) -> ToolUse:
     return ToolUse(id=id, name=name, args=value)
 
 
-def _message(text: str, uses: Sequence[ToolUse], calls: Sequence[CalledTool]) -> Message:
+def _message(
+    text: str, uses: Sequence[ToolUse], calls: Sequence[CalledTool], offered: Collection[str]
+) -> Message:
     if not uses:
         return {"role": "assistant", "content": text}
     return {
@@ -71,11 +87,19 @@ def _message(text: str, uses: Sequence[ToolUse], calls: Sequence[CalledTool]) ->
             {
                 "id": use.id,
                 "type": "function",
-                "function": {"name": use.name, "arguments": _arguments(use, call)},
+                "function": {
+                    "name": _wire_name(use.name, offered),
+                    "arguments": _arguments(use, call),
+                },
             }
             for use, call in zip(uses, calls, strict=True)
         ],
     }
+
+
+def _wire_name(name: str, offered: Collection[str]) -> str:
+    """The name as it may stand in a request."""
+    return name if name in offered else _NO_NAME.sub("_", name)[:LONGEST_NAME] or "unknown"
 
 
 def _arguments(use: ToolUse, call: CalledTool) -> str:
