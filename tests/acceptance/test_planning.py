@@ -183,6 +183,30 @@ def test_a_server_that_refuses_for_good_is_named_and_a_resume_goes_on(
     assert (again.code, len(models.of("goal"))) == (0, 1)
 
 
+async def test_a_server_that_cannot_be_reached_is_told_while_it_is_waited_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    with scene.started("run", "--goal", WORDS, "--id", "t", "--model", "m") as process:
+        await until(lambda: "127.0.0.1:9" in waits(scene))
+        os.kill(process.pid, signal.SIGINT)
+        await until(lambda: gone(process.pid))
+
+
+def waits(scene: Scene) -> str:
+    """Why a model is waited for, as far as readers are told."""
+    done = scene.process("events", "t", "--json")
+    events: list[dict[str, Any]] = done.document if done.code == 0 else []
+    return " ".join(str(e["reason"]) for e in events if e["type"] == "ModelWaits")
+
+
+def test_without_a_key_the_default_server_is_not_asked(scene: Scene) -> None:
+    nobody = {"OPENAI_BASE_URL": "", "OPENAI_API_KEY": ""}
+    done = scene.command("run", "--goal", WORDS, "--id", "t", "--model", "m", "--json", **nobody)
+    assert (done.code, done.document["failure"]["code"]) == (1, "model_unavailable")
+    assert "set OPENAI_API_KEY" in done.document["failure"]["message"]
+
+
 async def test_killed_while_planning_nothing_that_was_saved_is_paid_for_again(
     scene: Scene, models: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

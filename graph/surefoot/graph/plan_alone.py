@@ -158,6 +158,9 @@ class _Listener:
     def plan(self, version: int, plan: JsonObject, reason: str) -> None:
         del version, plan, reason
 
+    def pending(self) -> bool:
+        return False
+
     async def flush(self) -> None:
         pass
 

@@ -121,5 +121,5 @@ async def _by_holder(engine: Engine, task_id: str, args: JsonObject, by: str) ->
 
 def _refused(task_id: str, faults: Json) -> UsageError:
     first = faults[0] if faults else {"code": "plan_rejected", "message": "it was not accepted"}
-    more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return UsageError(first["code"], f"task {task_id!r} keeps its plan: {first['message']}{more}")

@@ -26,7 +26,11 @@ from surefoot.models.endpoint import Endpoint, Place
 from surefoot.models.refusals import SHOWN_CHARS, lower_headers, message_of, refusal
 
 NO_KEY = "none"
-"""Sent where the environment has no key: local servers want none, the client insists on one."""
+"""Sent where the environment has no key: servers of one's own want none, the client does."""
+
+LACKS_KEY = (
+    "nothing was sent: set OPENAI_API_KEY, or OPENAI_BASE_URL where another server is to be asked"
+)
 
 WHOLE = "x-surefoot-whole"
 """Marks, on the way to `_Http` only, a request to a server that does not stream."""
@@ -58,6 +62,8 @@ class Connection:
         Raises:
             CallFailed: there is no whole answer.
         """
+        if self.place.lacks_key:
+            raise CallFailed("refused", "unauthorized", LACKS_KEY, unpaid=True)
         try:
             async with asyncio.timeout(total_s):
                 return await self._stream(request, endpoint, total_s)
@@ -247,7 +253,7 @@ def _translated(exc: BaseException, place: Place) -> CallFailed:
         if isinstance(one, httpx2.TimeoutException):
             return _timed_out(one, place)
         if isinstance(one, httpx2.HTTPError):
-            return _disconnected(one)
+            return _disconnected(one, place)
     said = " ".join(clean_text(str(exc)).split())[:SHOWN_CHARS]
     if isinstance(exc, openai.APIError):
         return CallFailed("broken", "stream_error", f"the server failed in mid-answer: {said}")
@@ -256,12 +262,16 @@ def _translated(exc: BaseException, place: Place) -> CallFailed:
 
 def _timed_out(error: httpx2.TimeoutException, place: Place) -> CallFailed:
     if isinstance(error, httpx2.ConnectTimeout | httpx2.PoolTimeout):
-        return CallFailed("broken", "connection", "no connection in time", unpaid=True)
+        return CallFailed(
+            "broken", "connection", f"{place.server} cannot be reached in time", unpaid=True
+        )
     return CallFailed("silent", "timeout", f"nothing came for {place.idle_s:g} s")
 
 
-def _disconnected(error: httpx2.HTTPError) -> CallFailed:
+def _disconnected(error: httpx2.HTTPError, place: Place) -> CallFailed:
     said = " ".join(clean_text(str(error)).split()) or type(error).__name__
     if isinstance(error, httpx2.ConnectError):
-        return CallFailed("broken", "connection", f"cannot connect: {said}", unpaid=True)
+        return CallFailed(
+            "broken", "connection", f"cannot connect to {place.server}: {said}", unpaid=True
+        )
     return CallFailed("broken", "connection", f"the connection broke: {said}")

@@ -7,6 +7,7 @@ key goes into the request's header and nowhere else.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from surefoot.graph.errors import UsageError
 from surefoot.models.brake import Brake
@@ -46,6 +47,20 @@ class Place:
             idle_s=_seconds(env, "SUREFOOT_MODEL_IDLE_SECONDS", IDLE_S),
             total_s=_seconds(env, "SUREFOOT_MODEL_TOTAL_SECONDS", TOTAL_S),
         )
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether asking is pointless: the default server answers nobody without a key."""
+        return not self.key and self.base_url == DEFAULT_URL
+
+    @property
+    def server(self) -> str:
+        """Host and port, for messages; never what else stands in the URL."""
+        try:
+            place = urlsplit(self.base_url).netloc.rpartition("@")[2]
+        except ValueError:
+            place = ""
+        return place or "the server in OPENAI_BASE_URL"
 
     def scrubbed(self, text: str) -> str:
         """The text without the key, should a server have sent it back."""

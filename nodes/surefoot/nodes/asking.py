@@ -9,11 +9,14 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from surefoot.graph.errors import CallStopped
+from surefoot.graph.errors import CallStopped, DatabaseUnavailable
 from surefoot.graph.ports import Runner
 from surefoot.nodes.context import TaskContext
 
 T = TypeVar("T")
+
+TELL_EVERY_S = 1.0
+"""How long a wait may go on before readers are told of it."""
 
 
 class Stopped(Exception):
@@ -21,7 +24,11 @@ class Stopped(Exception):
 
 
 async def heeding_stops(
-    work: Coroutine[Any, Any, T], context: TaskContext, *, until: float | None = None
+    work: Coroutine[Any, Any, T],
+    context: TaskContext,
+    *,
+    until: float | None = None,
+    tells: bool = False,
 ) -> T:
     """Await a model call and give it up when the task must stop.
 
@@ -29,6 +36,8 @@ async def heeding_stops(
         work: the call; it is cancelled when it is given up.
         context: of the task; its runner is woken by stop signals.
         until: POSIX seconds, the task's deadline.
+        tells: what the call queues meanwhile (it waits, it asks another model) is told at once;
+            only for nodes that have queued nothing else.
 
     Raises:
         Stopped: see the class.
@@ -38,7 +47,10 @@ async def heeding_stops(
         while not asked.done():
             if _must_stop(context, until):
                 raise Stopped
-            await _either(asked, context.runner, until)
+            await _either(asked, context.runner, _next_look(context, until) if tells else until)
+            if tells and context.journal.pending() and not asked.done():
+                with contextlib.suppress(DatabaseUnavailable):  # the rows stay queued
+                    await context.journal.flush()
         return asked.result()
     except CallStopped:
         raise Stopped from None
@@ -46,6 +58,11 @@ async def heeding_stops(
         if not asked.done():
             asked.cancel()
             await asyncio.wait({asked})
+
+
+def _next_look(context: TaskContext, until: float | None) -> float:
+    soon = context.clock() + TELL_EVERY_S
+    return soon if until is None else min(soon, until)
 
 
 def _must_stop(context: TaskContext, until: float | None) -> bool:

@@ -141,7 +141,9 @@ async def _question(state: TaskState, context: TaskContext, planning: Round, sta
 
 async def _heard(ask: Ask, context: TaskContext, until: float) -> _Heard:
     try:
-        answer: Answer = await heeding_stops(context.models.ask(ask), context, until=until)
+        answer: Answer = await heeding_stops(
+            context.models.ask(ask), context, until=until, tells=True
+        )
     except AnswerUnusable as unusable:
         return _Heard(unusable.raw, faults=unusable.faults or ("the answer cannot be used",))
     faults = plain_faults(answer.value)

@@ -66,7 +66,7 @@ def summary(faults: Sequence[JsonObject]) -> str:
     """The first fault, and how many more there are."""
     if not faults:
         return ""
-    more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"{faults[0]['message']}{more}"
 
 

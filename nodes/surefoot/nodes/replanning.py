@@ -66,7 +66,9 @@ async def _ask(request: Replan, state: TaskState, context: TaskContext) -> dict[
     await context.journal.flush()  # a call may take minutes: people see at once what is going on
     until = context.clock() + _limits(state, context)["max_seconds"] - context.seconds()
     try:
-        answer: Answer = await heeding_stops(context.models.ask(ask), context, until=until)
+        answer: Answer = await heeding_stops(
+            context.models.ask(ask), context, until=until, tells=True
+        )
     except Stopped:
         return {"replan": request}
     except AnswerUnusable as unusable:

@@ -94,6 +94,8 @@ def _say_round(type: str, facts: JsonObject, out: Output) -> None:
         out.note(f"asking for the {facts['stage']}, round {facts['round']}")
     elif type == "PlanRejected":
         out.note(f"not accepted: {facts['reason']}")
+    elif type == "ModelWaits":
+        out.note(f"{facts['model']} is asked again later: {facts['reason']}")
     for warning in facts.get("warnings") or ():
         out.note(f"warning: {warning}")
 

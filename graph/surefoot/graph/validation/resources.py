@@ -163,7 +163,11 @@ def _check_models(case: Case, findings: Findings) -> None:
     users = _model_users(case)
     if users and not stated and not case.models:
         ids = [name for name in dict.fromkeys(users) if name]
-        who = f"{listed(ids)} need a model" if ids else "the task needs a model"
+        who = (
+            f"{listed(ids)} {'needs' if len(ids) == 1 else 'need'} a model"
+            if ids
+            else "the task needs a model"
+        )
         if "" in users and case.task.plan is None:
             who = "there is no plan, so a model must make one"
         findings.fault(
