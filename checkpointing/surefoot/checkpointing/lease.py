@@ -45,11 +45,12 @@ class LeaseKeeper:
         extend_seconds: float = EXTEND_SECONDS,
         poll_seconds: float = POLL_SECONDS,
         children_seconds: float = CHILDREN_SECONDS,
+        worker: Worker | None = None,
     ) -> None:
         self.database = database
         self.lease_seconds = lease_seconds
         self.children_seconds = children_seconds
-        self.worker = Worker.this_process()
+        self.worker = worker or Worker.this_process()
         self.worker_id = self.worker.new_id()
         self._heartbeat = Heartbeat(
             database,

@@ -4,7 +4,8 @@ import asyncio
 import re
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -162,15 +163,14 @@ async def describe_tools(
 ) -> tuple[Mapping[str, ToolSpec], list[Fault]]:
     """Learn the tools of modules and objects; modules are imported in a process of their own."""
     kept = warm or WarmRoot()
-    with tempfile.TemporaryDirectory(prefix="surefoot-") as folder:
-        place = Path(folder)
+    async with _scratch_folder() as place:
         host = await ChildToolHost.start(
             modules,
             objects,
             task_id="describe",
             workspace=place / "workspace",
             task_dir=task_dir,
-            store=ObjectArtifacts((place / "artifacts").as_uri()),
+            store=await asyncio.to_thread(ObjectArtifacts, (place / "artifacts").as_uri()),
             slots=1,
             staging=place / "staging",
             on_log=lambda subtask, attempt, line: None,
@@ -183,6 +183,16 @@ async def describe_tools(
             await host.release()
             if warm is None:
                 await kept.close()
+
+
+@asynccontextmanager
+async def _scratch_folder() -> AsyncGenerator[Path]:
+    """A folder that is gone afterwards; made and removed off the loop, which may be a server's."""
+    folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="surefoot-")
+    try:
+        yield Path(folder.name)
+    finally:
+        await asyncio.to_thread(folder.cleanup)
 
 
 def _checked_id(id: str) -> str:

@@ -15,6 +15,7 @@ from langchain_core.tools import BaseTool
 
 from surefoot.checkpointing.artifacts import ObjectArtifacts
 from surefoot.checkpointing.database import Database
+from surefoot.checkpointing.incarnation import Worker
 from surefoot.checkpointing.journal import TaskJournal
 from surefoot.checkpointing.lease import Lease, LeaseKeeper
 from surefoot.checkpointing.ledger import PostgresLedger
@@ -66,18 +67,26 @@ class Held:
 class Holder:
     """Holds tasks in this process. Use as an async context manager, or `open` and `close`."""
 
-    def __init__(self, settings: Settings, database: Database, warm: WarmRoot) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        warm: WarmRoot,
+        *,
+        worker: Worker,
+        store: ObjectArtifacts,
+    ) -> None:
         self.settings = settings
         self.database = database
         self._running: dict[str, _Running] = {}
         self._loop = asyncio.get_running_loop()
-        self.leases = LeaseKeeper(database)
+        self.leases = LeaseKeeper(database, worker=worker)
         self.ledger = PostgresLedger(database, self._lease_of)
         self.shared = Shared(
             settings=settings,
             database=database,
             ledger=self.ledger,
-            store=ObjectArtifacts(settings.artifacts_url),
+            store=store,
             warm=warm,
         )
 
@@ -95,12 +104,15 @@ class Holder:
         """
         if warm is None:
             warm = WarmRoot()
-            warm.warm()
+            await warm.warm_up()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(warm.close)
             database = await Database.open(settings)
             stack.push_async_callback(database.close)
-            holder = cls(settings, database, warm)
+            # In a thread: the loop may be a server's, which nothing may block.
+            worker = await asyncio.to_thread(Worker.this_process)
+            store = await asyncio.to_thread(ObjectArtifacts, settings.artifacts_url)
+            holder = cls(settings, database, warm, worker=worker, store=store)
             stack.pop_all()
             return holder
 

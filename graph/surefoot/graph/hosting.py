@@ -64,7 +64,8 @@ class HostedContexts:
         stack = AsyncExitStack()
         try:
             if loop not in self._holders:
-                self._holders[loop] = await Holder.open(Settings.from_environment())
+                settings = await asyncio.to_thread(Settings.from_environment)
+                self._holders[loop] = await Holder.open(settings)
             holder = self._holders[loop]
             await self._ensure(holder, state, thread_id)
             held = await stack.enter_async_context(holder.hold(thread_id, self._tools))

@@ -137,7 +137,7 @@ class CallRequests:
         except PermanentError as damaged:
             raise AttemptFailed("inconsistent_state", str(damaged), retryable=False) from None
         self._validate(spec, args, scope.nulled)
-        self._allow(order, spec, args, writes)
+        await self._allow(order, spec, args, writes)
         meaning = scope.meaning(work.args, args)
         key = await self._key(order, spec, args, meaning, stop)
         return CallRequest(
@@ -163,7 +163,7 @@ class CallRequests:
         spec, work = self._host.specs[asked.tool], order.work
         self._validate(spec, asked.args, ())
         effect = effect_of(spec, work)
-        self._allow(order, spec, asked.args, asked.writes, approved=effect == "read")
+        await self._allow(order, spec, asked.args, asked.writes, approved=effect == "read")
         key = await self._key(order, spec, asked.args, asked.args, stop, ordinal=asked.ordinal)
         call = self._call(order, spec, asked.args, asked.writes, key.idempotency_key)
         own = {f"{order.subtask}/{name}": ref for name, ref in asked.artifacts.items()}
@@ -191,7 +191,7 @@ class CallRequests:
             return None
         return tuple(_globs(await scope.resolve(order.work.writes)))
 
-    def _allow(
+    async def _allow(
         self,
         order: WorkOrder,
         spec: ToolSpec,
@@ -200,7 +200,7 @@ class CallRequests:
         *,
         approved: bool = False,
     ) -> None:
-        broken = self.prohibitions.broken_by(spec.name, args, writes=writes)
+        broken = await self.prohibitions.broken_by(spec.name, args, writes=writes)
         if broken is not None:
             raise AttemptFailed("prohibited", broken, retryable=False)
         if order.work.approve == "always" and not approved:

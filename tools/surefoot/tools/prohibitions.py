@@ -4,6 +4,7 @@ Pure: nothing is called and nothing changes. Words for the model are not looked 
 tool of the user's does inside itself cannot be seen; its arguments and declared `writes` can.
 """
 
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ class Prohibitions:
         """For the tool host: (`read` or `write`, path)."""
         self._any = bool(self._tools or self._hosts or self._paths)
 
-    def broken_by(
+    async def broken_by(
         self, tool: str, args: JsonObject, *, writes: Sequence[str] | None = None
     ) -> str | None:
         """Why a call with these resolved arguments is prohibited; None if it is allowed."""
@@ -61,7 +62,10 @@ class Prohibitions:
             return None
         if tool in self._tools:
             return f"the tool {tool} is prohibited"
-        return self._broken_host(tool, args) or self._broken_path(tool, args, writes)
+        broken = self._broken_host(tool, args)
+        if broken is None and self._paths:  # links are followed on the disk
+            broken = await asyncio.to_thread(self._broken_path, tool, args, writes)
+        return broken
 
     def _broken_host(self, tool: str, args: JsonObject) -> str | None:
         if not self._hosts:

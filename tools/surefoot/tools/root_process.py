@@ -1,6 +1,7 @@
 """The main process's end of the root of tool processes (`child`): start it, ask it, see it go."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from surefoot.graph.errors import ToolUnavailable
 from surefoot.graph.processes import process_started, processes_marked
@@ -52,7 +53,10 @@ class ImportStuck(Exception):
 
 
 class RootProcess:
-    """One root process, from its start to its end. `attach` says who hears of its workers."""
+    """One root process, from its start to its end. `attach` says who hears of its workers.
+
+    Made by `begin` or `start`; one that is only constructed has no process yet.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -67,14 +71,56 @@ class RootProcess:
         self.faults: list[ToolFault] = []
         self._loaded: tuple[tuple[str, ...], object] | None = None
         self._output = OutputPipe(loop, self._pass_on)
-        self._control, theirs = socket.socketpair()
-        with theirs:
-            self._process = self._launch(theirs)
-        self._output.close_write_end()
-        self.pid = self._process.pid
-        self.started = process_started(self.pid) or 0.0
+        self._control, self._theirs = socket.socketpair()
         self._control.setblocking(False)
-        loop.add_reader(self._control.fileno(), self._on_readable)
+
+    @classmethod
+    def begin(cls, loop: asyncio.AbstractEventLoop) -> Self:
+        """Start one at once: it imports while we import. Blocks the loop for some milliseconds.
+
+        Raises:
+            ToolUnavailable: no process can be started here.
+        """
+        root = cls(loop)
+        try:
+            root._watch(root._launch())
+        except BaseException:
+            root._drop_pipes()
+            raise
+        return root
+
+    @classmethod
+    async def start(cls) -> Self:
+        """Start one without blocking the loop, which may be somebody else's.
+
+        Raises:
+            ToolUnavailable: no process can be started here.
+        """
+        root = cls(asyncio.get_running_loop())
+        launching = asyncio.ensure_future(asyncio.to_thread(root._launch))
+        try:
+            root._watch(await asyncio.shield(launching))
+        except asyncio.CancelledError:
+            with contextlib.suppress(ToolUnavailable):
+                root._watch(await launching)
+                await root.discard()
+            raise
+        except BaseException:
+            root._drop_pipes()
+            raise
+        return root
+
+    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self._output.close_write_end()
+        self.pid = process.pid
+        self.started = process_started(self.pid) or 0.0
+        self._loop.add_reader(self._control.fileno(), self._on_readable)
+
+    def _drop_pipes(self) -> None:
+        """Nothing was started."""
+        self._close_control()
+        self._output.close()
 
     def attach(self, listener: RootListener | None, sink: Sink | None) -> None:
         """Name who hears of workers, and where what the root itself prints goes."""
@@ -182,19 +228,23 @@ class RootProcess:
         if self._sink is not None:
             self._sink(subtask, attempt, line)
 
-    def _launch(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        fd = theirs.fileno()
-        # -P: the current folder must not come before the standard library.
-        argv = [sys.executable, "-P", "-c", START, str(fd)]
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=self._output.write_fd,
-            stderr=self._output.write_fd,
-            pass_fds=[fd],
-            env={**os.environ, MARK: self._mark},
-            start_new_session=True,
-        )
+    def _launch(self) -> "subprocess.Popen[bytes]":
+        with self._theirs as theirs:
+            fd = theirs.fileno()
+            # -P: the current folder must not come before the standard library.
+            argv = [sys.executable, "-P", "-c", START, str(fd)]
+            try:
+                return subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._output.write_fd,
+                    stderr=self._output.write_fd,
+                    pass_fds=[fd],
+                    env={**os.environ, MARK: self._mark},
+                    start_new_session=True,
+                )
+            except OSError as exc:
+                raise ToolUnavailable(f"no tool process can be started here: {exc}") from exc
 
     def _send(self, content: JsonObject) -> None:
         data = message(content)
@@ -269,10 +319,14 @@ class WarmRoot:
     def warm(self) -> None:
         """Start one, unless one is waiting. Where that fails nothing is lost but time."""
         if self._root is None:
-            try:
-                self._root = RootProcess(asyncio.get_running_loop())
-            except (OSError, ToolUnavailable):
-                self._root = None
+            with contextlib.suppress(ToolUnavailable):
+                self._root = RootProcess.begin(asyncio.get_running_loop())
+
+    async def warm_up(self) -> None:
+        """The same without blocking the loop."""
+        if self._root is None:
+            with contextlib.suppress(ToolUnavailable):
+                await self._keep(await RootProcess.start())
 
     async def take(self, modules: Sequence[str], setting: JsonObject) -> RootProcess:
         """The one that waits, if it lives and suits; else a new one.
@@ -285,11 +339,14 @@ class WarmRoot:
             return root
         if root is not None:
             await root.end()
-        return RootProcess(asyncio.get_running_loop())
+        return await RootProcess.start()
 
     async def give_back(self, root: RootProcess) -> None:
         """Keep a root that has no workers, for who needs the same modules next."""
         root.attach(None, None)
+        await self._keep(root)
+
+    async def _keep(self, root: RootProcess) -> None:
         if self._root is None and root.is_alive:
             self._root = root
         else:

@@ -63,7 +63,7 @@ class ArtifactDesk:
         try:
             sha256, size = await self._store.put_file(path)
         finally:
-            _discard(path)
+            await asyncio.to_thread(path.unlink, missing_ok=True)
         media_type = str(request["media_type"])
         job.put[name] = ArtifactRef(name=name, sha256=sha256, size=size, media_type=media_type)
         return {}
@@ -273,10 +273,6 @@ def _said(status: int | None) -> str:
         return f"killed by {signal.Signals(-status).name}"
     except ValueError:
         return f"killed by signal {-status}"
-
-
-def _discard(path: Path) -> None:
-    path.unlink(missing_ok=True)
 
 
 def refused(kind: str, text: str) -> ToolReply:
