@@ -138,6 +138,21 @@ def test_the_tree_shows_phases_states_milestones_and_what_runs(story: Story) -> 
     assert any("review/1" in line and "review_contract" in line for line in lines)
 
 
+def test_a_plan_in_the_making_and_what_models_used_are_shown(story: Story) -> None:
+    story.tell("PlanningAsked", stage="plan", round=2)
+    story.picture.models.spend({"tokens": 12_345, "cost_usd": 0.125})
+    story.picture.models.spend({"tokens": 32_554, "cost_usd": 0.25})
+    shown = "\n".join(story.drawn())
+    assert "▸ planning: plan, round 2  50 s" in shown
+    assert "32,554 tokens · $0.25" in shown
+    story.tell("PlanDrafted", stage="plan", round=2)
+    story.tell("PlanningAsked", "review/0", stage="goal", round=1)
+    shown = "\n".join(story.drawn())
+    assert "round 2" not in shown and "▸ review/0  planning: goal, round 1" in shown
+    story.tell("SubtaskFailed", "review/0", reason="no plan")
+    assert "planning" not in "\n".join(story.drawn())
+
+
 def test_an_event_of_an_unknown_subtask_or_type_is_passed_over(story: Story) -> None:
     story.run("gone/0")
     story.tell("SomethingNew", "list")

@@ -63,7 +63,7 @@ def schema(
 
 
 def doctor(*, json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Check the installation, the database and the artifact store."""
+    """Check the installation, the database and the artifact store; say which model is set."""
     out = Output(json=json, debug=debug)
 
     async def work() -> int:
@@ -74,7 +74,8 @@ def doctor(*, json: JsonOption = False, debug: DebugOption = False) -> None:
             out.document(checks)
         else:
             for check in checks:
-                out.line(f"{'ok ' if check['ok'] else 'BAD'}  {check['check']:14} {check['why']}")
+                mark = "ok" if check["ok"] else "BAD" if check["needed"] else "-"
+                out.line(f"{mark:3}  {check['check']:14} {check['why']}")
         good = all(check["ok"] for check in checks if check["needed"])
         return exits.DONE if good else exits.WRONG_USAGE
 

@@ -38,6 +38,7 @@ async def examine(settings: Settings | None = None) -> list[JsonObject]:
     checks.append(await asyncio.to_thread(_home, chosen.home))
     checks.append(await _database(chosen))
     checks.append(await _artifacts(chosen))
+    checks.append(_model(chosen))
     return checks
 
 
@@ -117,6 +118,23 @@ async def _artifacts(settings: Settings) -> JsonObject:
     except (AgentError, OSError) as error:
         return _check("artifacts", False, str(error))
     return _check("artifacts", intact, f"{store.url} can be written and read")
+
+
+def _model(settings: Settings) -> JsonObject:
+    """Which model would be asked where; nothing is sent."""
+    from surefoot.models.endpoint import Place
+
+    try:
+        place = Place.from_environment()
+    except AgentError as error:
+        return _check("model", False, str(error))
+    key = "with a key" if place.key else "without a key"
+    where = f"{place.server} {key} (not asked now)"
+    if place.lacks_key:
+        where = "no server: set OPENAI_BASE_URL, or OPENAI_API_KEY for api.openai.com"
+    named = settings.model or "none by SUREFOOT_MODEL; task files and --model may name one"
+    found = bool(settings.model) and not place.lacks_key
+    return _check("model", found, f"{named}; {where}", needed=False)
 
 
 def _version(name: str) -> str | None:

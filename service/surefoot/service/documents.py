@@ -28,7 +28,10 @@ MOVES: Mapping[str, tuple[str, str]] = {
 }
 """What an event moves, where it names no states itself."""
 
-ROUTINE = frozenset({"SubtaskStarted", "SubtaskCompleted", "SubtaskExpanded", "Log"})
+ROUTINE = frozenset(
+    "SubtaskStarted SubtaskCompleted SubtaskExpanded Log PlanningAsked PlanDrafted "
+    "ModelCalled".split()
+)
 """Events that are no decision and no turn: the history leaves them out."""
 
 

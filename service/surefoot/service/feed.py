@@ -68,9 +68,11 @@ class Feed:
             if len(page) < PAGE:
                 break
             await asyncio.sleep(0)
-        new_plans = ("PlanAccepted", "PlanReplaced")
-        if any(new.event["type"] in new_plans and not new.event["subtask"] for new in news):
+        types = {new.event["type"] for new in news if not new.event["subtask"]}
+        if types & {"PlanAccepted", "PlanReplaced"}:
             await self._build()
+        elif any(new.event["type"] == "ModelCalled" for new in news):
+            self.picture.models.spend(await self._looker.task(self._task_id))
         return news
 
     async def begin(self) -> None:
@@ -83,7 +85,7 @@ class Feed:
         picture, now = self.picture, time.time()
         if now < self._eta_due:
             return
-        if picture.status != "running":
+        if picture.status != "running" or not picture.plan.get("subtasks"):
             self.eta = None
             return
         self.eta = await asyncio.to_thread(_time_left, picture, self._history, now)
@@ -94,6 +96,8 @@ class Feed:
         rows = await self._looker.rows(self._task_id)
         self._history = dict(rows.history)
         self._picture = TaskPicture(rows.task, rows.plan, rows.subtasks, rows.made)
+        if rows.planning is not None:
+            self._picture.apply(rows.planning)
 
 
 def _time_left(picture: TaskPicture, history: Mapping[str, History], now: float) -> Eta | None:

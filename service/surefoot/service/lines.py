@@ -73,10 +73,10 @@ def tell(news: Sequence[News]) -> Iterator[str]:
 
 
 def _is_quiet(event: Row) -> bool:
-    """Starts, and the many model calls of agents: what comes of them is told."""
+    """Starts, and the many model calls of agents and their judges: what comes of them is told."""
     facts: JsonObject = event["facts"] or {}
-    agents = event["type"] == "ModelCalled" and facts.get("call") == "agent"
-    return agents or event["type"] in _QUIET
+    about_one = event["subtask"] and facts.get("call") not in ("goal", "plan")
+    return (event["type"] == "ModelCalled" and bool(about_one)) or event["type"] in _QUIET
 
 
 def _share(new: News) -> str:

@@ -1,6 +1,6 @@
 """The commands that look: status, list, plan, history, events, logs, result, artifacts."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,9 @@ from surefoot.service.options import (
 )
 from surefoot.service.output import Output, dumps, write
 from surefoot.service.words import printable
+
+TELLING = ("stage", "round", "milestone", "call", "model", "tokens")
+"""Facts that an event's plain line shows with their names."""
 
 WatchOption = Annotated[bool, typer.Option("--watch", help="Stay until the task rests.")]
 
@@ -116,7 +119,7 @@ def events(
 
     async def work() -> None:
         async with Surefoot() as surefoot:
-            columns = ["time", "type", "subtask", "attempt", "reason"]
+            columns = ["time", "type", "subtask", "attempt", "reason", *TELLING]
             await _stream(surefoot.events(id, follow=follow), out, columns, follow=follow)
 
     carry_out(work, out)
@@ -136,7 +139,9 @@ def logs(
     async def work() -> None:
         async with Surefoot() as surefoot:
             lines = surefoot.logs(id, subtask, follow=follow)
-            await _stream(lines, out, ["time", "subtask", "attempt", "text"], follow=follow)
+            columns = ["time", "subtask", "attempt", "text"]
+            none = "no tool has logged anything"
+            await _stream(lines, out, columns, follow=follow, none=none)
 
     carry_out(work, out)
 
@@ -190,15 +195,34 @@ def artifacts(
 
 
 async def _stream(
-    entries: AsyncGenerator[JsonObject], out: Output, columns: Sequence[str], *, follow: bool
+    entries: AsyncGenerator[JsonObject],
+    out: Output,
+    columns: Sequence[str],
+    *,
+    follow: bool,
+    none: str = "",
 ) -> None:
     """Write entries as they come: JSON lines when following, one JSON list else, or plain lines."""
     if out.json and not follow:
         out.document([entry async for entry in entries])
         return
+    empty = True
     async for entry in entries:
+        empty = False
         if out.json:
             write(dumps(entry) + "\n")
         else:
-            cells = [entry.get(column) for column in columns]
-            write("  ".join(printable(str(cell)) for cell in cells if cell is not None) + "\n")
+            write("  ".join(_cells(entry, columns)) + "\n")
+    if empty and none:
+        out.note(none)
+
+
+def _cells(entry: JsonObject, columns: Sequence[str]) -> Iterator[str]:
+    """What there is of some columns, in a plain line; those of `TELLING` with their names."""
+    for column in columns:
+        value = entry.get(column)
+        # Only the rounds of planning: a call counts its own, by another measure.
+        if value is None or (column == "round" and "stage" not in entry):
+            continue
+        text = printable(str(value))
+        yield f"{column} {text}" if column in TELLING else text

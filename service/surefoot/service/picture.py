@@ -13,6 +13,7 @@ from surefoot.graph.values import JsonObject, SubtaskState
 from surefoot.graph.workload import Seen
 from surefoot.service.documents import inner_plan, plan_subtasks
 from surefoot.service.rows import Row, children_of, posix, seen_of, states_of
+from surefoot.service.thinking import Thinking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,8 @@ class TaskPicture:
         self.seen: dict[str, Seen] = seen_of(rows)
         self.running: dict[str, Running] = {}
         self.troubles: dict[str, Trouble] = {}
+        self.models = Thinking()
+        self.models.spend(task)
         self.milestones: dict[str, str] = {
             m["id"]: "open" for m in cast("list[Mapping[str, Any]]", plan.get("milestones") or [])
         }
@@ -134,6 +137,7 @@ class TaskPicture:
         """Move the picture on by one event; the same event again changes no state."""
         type, subtask = event["type"], event["subtask"]
         facts: JsonObject = event["facts"] or {}
+        self.models.apply(event)
         if type.startswith("Milestone") and facts.get("milestone"):
             self._milestone(type, facts["milestone"])
         elif type.startswith("Task"):

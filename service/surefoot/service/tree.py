@@ -14,7 +14,8 @@ from rich.text import Text
 from surefoot.graph.values import SubtaskState
 from surefoot.service.picture import Member, Stage, TaskPicture, Trouble
 from surefoot.service.status import Eta
-from surefoot.service.words import duration, eta_text, one_line, percent
+from surefoot.service.thinking import Planning, used
+from surefoot.service.words import duration, eta_text, number, one_line, percent
 
 MARKS: dict[SubtaskState, tuple[str, str]] = {
     "pending": ("·", "dim"),
@@ -90,9 +91,10 @@ def _figures(picture: TaskPicture) -> Text:
         facts.append(f"{counts.skipped} skipped")
     if counts.failed:
         facts.append(f"{counts.failed} failed")
-    facts.append(f"{picture.attempts} attempts")
+    facts.append(number(picture.attempts, "attempt"))
     if picture.retry_rate:
         facts.append(f"retry rate {picture.retry_rate:.2f}")
+    facts += used(picture.models.tokens, picture.models.cost_usd)
     return Text(" · ".join(facts), "dim", no_wrap=True, overflow="ellipsis")
 
 
@@ -100,10 +102,23 @@ def _tree(picture: TaskPicture, now: float, room: int) -> list[Text]:
     """The stages, folded until they fit."""
     lines: list[Text] = []
     for fold in range(3):
-        lines = [line for stage in picture.stages for line in _stage(picture, stage, now, fold)]
+        lines = list(_plans(picture.models.planning.get(""), now))
+        lines += [line for stage in picture.stages for line in _stage(picture, stage, now, fold)]
         if len(lines) <= room:
             return lines
     return [*lines[: room - 1], Text(f"  … {len(lines) - room + 1} more lines", "dim")]
+
+
+def _plans(planning: Planning | None, now: float, *, group: str | None = None) -> Iterator[Text]:
+    """A planner that is being asked: for the task, or for a group."""
+    if planning is None:
+        return
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append("▸ " if group is None else "      ▸ ", "cyan")
+    line.append(f"{group}  " if group and "/" in group else "")
+    line.append(f"planning: {planning.stage}, round {planning.round}", "cyan")
+    line.append(f"  {duration(now - planning.since)}", "dim")
+    yield line
 
 
 def _stage(picture: TaskPicture, stage: Stage, now: float, fold: int) -> Iterator[Text]:
@@ -190,6 +205,8 @@ def _children(picture: TaskPicture, member: Member, now: float) -> Iterator[Text
     """The children that run now; the others are in the counts."""
     running = [id for id in picture.running if id.startswith(f"{member.id}/")]
     yield from _current(picture, running[:MOST_RUNNING], now)
+    for group, planning in list(picture.models.below(member.id).items())[:MOST_RUNNING]:
+        yield from _plans(planning, now, group=group)
     if len(running) > MOST_RUNNING:
         yield Text(f"      … {len(running) - MOST_RUNNING} more running", "dim")
 

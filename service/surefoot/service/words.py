@@ -1,10 +1,11 @@
 """How numbers are said to a person: durations, sizes, intervals, and what to do next."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from surefoot.graph.values import JsonObject
+from surefoot.service.thinking import used_by
 
 if TYPE_CHECKING:
     from surefoot.service.status import Eta
@@ -71,10 +72,11 @@ def result_line(status: Mapping[str, Any]) -> str:
     counts, usage = status["subtasks"], status["usage"]
     facts = [f"{counts['completed']} of {counts['total']} subtasks"]
     facts += [f"{counts[s]} {s}" for s in ("failed", "skipped") if counts[s]]
-    facts.append(f"{status['attempts']} attempts")
+    facts.append(number(status["attempts"], "attempt"))
     if status["retry_rate"]:
         facts.append(f"retry rate {status['retry_rate']}")
     facts.append(duration(usage["seconds"]))
+    facts += used_by(usage)
     line = f"{status['status']}  {status['id']}  {', '.join(facts)}"
     failure = status["failure"]
     return f"{line}: {failure['code']}: {failure['message']}" if failure else line
@@ -102,9 +104,10 @@ def fault_lines(found: JsonObject) -> list[str]:
     """A validation document for a person: one line for each fault and warning, then a verdict."""
     lines = [f"fault    {_fault(fault)}" for fault in found["faults"]]
     lines += [f"warning  {_fault(warning)}" for warning in found["warnings"]]
-    verdict = "valid" if found["valid"] else f"not valid: {_number(found['faults'], 'fault')}"
+    faults = number(len(found["faults"]), "fault")
+    verdict = "valid" if found["valid"] else f"not valid: {faults}"
     if found["warnings"]:
-        verdict += f", {_number(found['warnings'], 'warning')}"
+        verdict += f", {number(len(found['warnings']), 'warning')}"
     return [*lines, verdict]
 
 
@@ -112,8 +115,9 @@ def _fault(fault: JsonObject) -> str:
     return f"{fault['code']}: {' '.join(fault['message'].split())}"
 
 
-def _number(found: Sequence[JsonObject], noun: str) -> str:
-    return f"{len(found)} {noun}{'s' if len(found) != 1 else ''}"
+def number(n: int, noun: str) -> str:
+    """`1 attempt`, `2 attempts`."""
+    return f"{n} {noun}{'s' if n != 1 else ''}"
 
 
 def _shown(character: str) -> str:
