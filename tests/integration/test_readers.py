@@ -14,7 +14,7 @@ from surefoot.checkpointing.tasks import (
     command_outcome,
     create_task,
     record_command,
-    update_task,
+    store_raised_limits,
     withdraw_command,
 )
 from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, UsageError
@@ -140,14 +140,18 @@ async def test_a_command_is_applied_once_and_only_by_the_holder(
         await record_command(database, "nobody", "pause", {}, by="me")
 
 
-async def test_a_task_row_is_updated_behind_the_fence(database: Database, sql: Any) -> None:
+async def test_raised_limits_are_laid_over_those_before_behind_the_fence(
+    database: Database, sql: Any
+) -> None:
     lease = sql.make_task("t1")
-    await update_task(database, lease, status="completed", progress=1, failure={"code": "stuck"})
-    assert sql.value("select status from surefoot.tasks") == "completed"
+    await store_raised_limits(database, lease, {"max_steps": 5, "max_tokens": 7})
+    await store_raised_limits(database, lease, {"max_steps": 9})
+    raised = "select spec -> 'raised' from surefoot.tasks"
+    assert sql.value(raised) == {"max_steps": 9, "max_tokens": 7}
     sql.steal("t1")
     with pytest.raises(LeaseLost):
-        await update_task(database, lease, status="failed")
-    assert sql.value("select status from surefoot.tasks") == "completed"
+        await store_raised_limits(database, lease, {"max_steps": 10})
+    assert sql.value(raised) == {"max_steps": 9, "max_tokens": 7}
 
 
 async def test_durations_add_up_to_the_whole_sample(database: Database, readers: Readers) -> None:

@@ -3,7 +3,15 @@
 from pathlib import Path
 from typing import Any, cast
 
-from surefoot.tools.registry import load_registry
+from surefoot.tools.registry import Registry
+
+
+def loaded(modules: list[str], task_dir: Path) -> Registry:
+    registry = Registry()
+    registry.add_builtin()
+    for module in dict.fromkeys(modules):
+        registry.add_module(module, task_dir)
+    return registry
 
 
 def test_every_bad_module_becomes_a_fault_and_good_ones_count(tmp_path: Path):
@@ -22,7 +30,7 @@ def test_every_bad_module_becomes_a_fault_and_good_ones_count(tmp_path: Path):
     for name, source in sources.items():
         (tmp_path / name).write_text(source)
     modules = [f"./{name}" for name in sources if name != "helper.py"] + ["./missing.py", "no.such"]
-    registry = load_registry([*modules, "./good.py"], tmp_path)
+    registry = loaded([*modules, "./good.py"], tmp_path)
     said = {fault.module: fault.message for fault in registry.faults}
     assert "ZeroDivisionError: division by zero (raises.py, line 3)" in said["./raises.py"]
     assert "SyntaxError" in said["./syntax.py"]
@@ -39,7 +47,7 @@ def test_every_bad_module_becomes_a_fault_and_good_ones_count(tmp_path: Path):
 
 
 def test_the_built_in_tools_are_there_and_a_users_tool_goes_first():
-    registry = load_registry([], Path("/nowhere"))
+    registry = loaded([], Path("/nowhere"))
     assert {name: spec.effect for name, spec in registry.specs.items()} == {
         "list_files": "read",
         "read_text": "read",

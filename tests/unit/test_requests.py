@@ -12,7 +12,7 @@ from surefoot.graph.errors import InconsistentState, RequestTooLarge
 from surefoot.graph.fencing import fence, fence_rest, fenced_contents, outside_fences
 from surefoot.graph.head import pin, sha256_of
 from surefoot.graph.model_ports import Brief, Message
-from surefoot.graph.reading import READ_MORE_SCHEMA, read_more, shown_data
+from surefoot.graph.reading import READ_MORE_SCHEMA, cut_text, read_more
 from surefoot.graph.values import Decision, JsonObject
 from surefoot.models.counting import TokenMeter, estimate_tokens
 from surefoot.models.history import units
@@ -228,7 +228,7 @@ def test_one_output_larger_than_the_window_is_cut_visibly_and_can_be_read_on() -
 
 def test_inputs_over_16_kib_are_shown_cut_and_read_in_parts() -> None:
     text = "漢字の契約" * 4000
-    shown = shown_data("contract", text)
+    shown = fence("contract", cut_text("contract", text)[0])
     assert len(shown.encode()) < 17_000
     assert "read_more(name='contract', offset=" in shown
     parts: list[str] = []

@@ -7,14 +7,12 @@ from typing import Any
 from psycopg.rows import DictRow
 
 from surefoot.checkpointing.database import Database
-from surefoot.checkpointing.journal import TaskJournal
 from surefoot.checkpointing.json_text import json_text
 from surefoot.checkpointing.lease import Lease
-from surefoot.checkpointing.outbox import Fence
 from surefoot.checkpointing.queries import queries
 from surefoot.checkpointing.readers import Readers
 from surefoot.graph.errors import LeaseLost, UsageError
-from surefoot.graph.values import Json, JsonObject
+from surefoot.graph.values import JsonObject
 
 
 async def create_task(
@@ -59,19 +57,6 @@ async def create_task(
     if existing is None:
         raise UsageError("unknown_task", f"the task {id!r} was deleted just now: try again")
     return existing, False
-
-
-async def update_task(database: Database, lease: Lease, **columns: Json) -> None:
-    """Set columns of the task's row (as `TaskJournal.task`: times in POSIX seconds, `usage`).
-
-    Raises:
-        LeaseLost: nothing was written.
-        DatabaseUnavailable: it may or may not have been written; repeating is harmless.
-    """
-    journal = TaskJournal(lease.task_id)
-    journal.bind(Fence(database, lease))
-    journal.task(**columns)
-    await journal.flush()
 
 
 async def store_raised_limits(database: Database, lease: Lease, raised: JsonObject) -> None:

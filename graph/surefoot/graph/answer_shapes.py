@@ -68,11 +68,6 @@ def goal_shape() -> JsonObject:
     )
 
 
-def missing_fields(subtask: JsonObject) -> list[str]:
-    """What a model's subtask leaves to defaults although it must say it."""
-    return [field for field in COMMON_FIELDS if subtask.get(field) is None]
-
-
 def subtasks_of(plan: Json, prefix: str = "") -> Iterator[tuple[str, JsonObject]]:
     """(full id, mapping) of every subtask of an unparsed plan, those of groups' plans included."""
     listed = plan.get("subtasks") if is_object(plan) else None

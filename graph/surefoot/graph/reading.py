@@ -5,7 +5,6 @@ A text over 16 KiB never goes into a request whole. What is cut says so and how 
 
 from collections.abc import Mapping
 
-from surefoot.graph.fencing import fence
 from surefoot.graph.plain import clean_text
 from surefoot.graph.values import ARTIFACT_BYTES, Json, JsonObject
 
@@ -53,11 +52,6 @@ def cut_text(name: str, text: str, *, limit_bytes: int = ARTIFACT_BYTES) -> tupl
         f"{READ_MORE}(name={name!r}, offset={len(shown)}) reads on]"
     )
     return f"{shown}\n{note}", True
-
-
-def shown_data(name: str, text: str, *, limit_bytes: int = ARTIFACT_BYTES) -> str:
-    """A foreign text as it goes into a request: cut if long, and fenced."""
-    return fence(name, cut_text(name, text, limit_bytes=limit_bytes)[0])
 
 
 def read_more(sources: Mapping[str, str], args: JsonObject) -> JsonObject:

@@ -108,15 +108,6 @@ class Registry:
         self.faults.append(ToolFault(module=module, message=f"tools module {module}: {message}"))
 
 
-def load_registry(modules: Sequence[str], task_dir: Path) -> Registry:
-    """The built-in tools and those of the modules, each module once, faults of all of them."""
-    registry = Registry()
-    registry.add_builtin()
-    for module in dict.fromkeys(modules):
-        registry.add_module(module, task_dir)
-    return registry
-
-
 def register(entry: object, *, module: str, digest: str) -> RegisteredTool:
     """A tool from an entry of TOOLS: a LangChain tool or a plain function.
 
