@@ -83,12 +83,18 @@ def test_the_verdict_comes_before_its_reasons() -> None:
         {**GOOD, "pass": "true"},
         {**GOOD, "confidence": 7},
         {**GOOD, "confidence": True},
-        {**GOOD, "reasons": "good"},
+        {**GOOD, "reasons": 7},
         {},
     ],
 )
 def test_what_is_no_verdict_is_said_to_be_none(odd: JsonObject) -> None:
     assert faults_of_verdict(odd)
+
+
+def test_reasons_may_be_one_text() -> None:
+    answer = {**GOOD, "reasons": "it is there"}
+    assert not faults_of_verdict(answer)
+    assert verdict_of(answer).why == "it is there"
 
 
 async def test_a_judge_sees_result_and_artifacts_fenced_and_not_the_chat(tmp_path: Path) -> None:

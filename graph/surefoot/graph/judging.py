@@ -19,7 +19,7 @@ VERDICT_SCHEMA: JsonObject = {
     "properties": {
         "pass": {"type": "boolean"},
         "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-        "reasons": {"type": "array", "items": {"type": "string"}},
+        "reasons": {"type": ["array", "string"], "items": {"type": "string"}},
     },
     "required": ["pass", "confidence", "reasons"],
     "additionalProperties": False,
@@ -71,9 +71,7 @@ Raises CallStopped when the task pauses while it waits, InconsistentState when n
 def verdict_of(answer: JsonObject) -> Verdict:
     """What an accepted `verdict` answer means."""
     confidence = float(answer["confidence"])
-    reasons = answer.get("reasons")
-    why = "; ".join(map(str, reasons)) if is_array(reasons) else ""
-    why = (why or "no reason given")[:REASONS_CHARS]
+    why = (reasons_of(answer) or "no reason given")[:REASONS_CHARS]
     if answer["pass"] is True and confidence < PASSES_FROM:
         return Verdict(
             ok=False,
@@ -83,6 +81,14 @@ def verdict_of(answer: JsonObject) -> Verdict:
     return Verdict(ok=answer["pass"] is True, why=why, confidence=confidence)
 
 
+def reasons_of(answer: JsonObject) -> str:
+    """The reasons of a verdict in one text; '' where it has none."""
+    reasons = answer.get("reasons")
+    if is_array(reasons):
+        return "; ".join(map(str, reasons))
+    return reasons if isinstance(reasons, str) else ""
+
+
 def faults_of_verdict(answer: JsonObject) -> list[str]:
     """What is wrong with an answer that should be a verdict; its schema may not be enforced."""
     faults: list[str] = []
@@ -90,8 +96,9 @@ def faults_of_verdict(answer: JsonObject) -> list[str]:
         faults.append("pass must be true or false")
     if not _is_share(answer.get("confidence")):
         faults.append("confidence must be a number from 0 to 1")
-    if not is_array(answer.get("reasons")):
-        faults.append("reasons must be a list of texts")
+    reasons = answer.get("reasons")
+    if not is_array(reasons) and not isinstance(reasons, str):
+        faults.append("reasons must be a list of texts, or one")
     return faults
 
 

@@ -33,7 +33,7 @@ REFLECTION_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "choice": {"type": "string", "enum": list(CHOICES)},
-        "criticism": {"type": "string", "minLength": 1},
+        "criticism": {"type": "string"},
     },
     "required": ["choice", "criticism"],
     "additionalProperties": False,

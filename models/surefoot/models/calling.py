@@ -28,6 +28,9 @@ MOST_SILENT = 4
 LOOK_S = 0.2
 """How long a pause may go unnoticed by a call that waits."""
 
+GRACE_S = 8.0
+"""So long a call that was sent may still end when the task pauses; then it is given up."""
+
 BROKEN_S = 600.0
 """A server that cannot be reached, or fails at every try, is given up after so long."""
 
@@ -163,7 +166,7 @@ class Caller:
                         continue
                     return None
                 wait = self._told(failed, asked, left_at)
-                if asked.gives_up(failed, self.monotonic()):
+                if asked.gives_up(failed, self.monotonic()) or self._hopeless(asked, wait):
                     return None
             else:
                 return got
@@ -178,8 +181,7 @@ class Caller:
         brake = asked.endpoint.brake
         while (wait := brake.enter(self.monotonic(), draw=self.draw())) > 0:
             now = self.monotonic()
-            hopeless = not asked.last and brake.stormy_for(now) > asked.until - now
-            if hopeless or now + wait > asked.until:
+            if self._hopeless(asked, wait) or now + wait > asked.until:
                 asked.why = asked.why or "its server asks everybody to wait"
                 if asked.last:
                     await self._sleep(asked.until - now)
@@ -189,6 +191,12 @@ class Caller:
             brake.leave()
             return False
         return True
+
+    def _hopeless(self, asked: _Try, wait_s: float) -> bool:
+        """Whether another model should be asked rather than this one waited for."""
+        left = asked.until - self.monotonic()
+        stormy = asked.endpoint.brake.stormy_for(self.monotonic())
+        return not asked.last and (wait_s > left or stormy > left)
 
     async def _sleep(self, wait_s: float) -> None:
         """Wait, but not through a pause.
@@ -212,7 +220,7 @@ class Caller:
         started = self.monotonic()
         total_s = min(self.total_s, max(0.001, asked.until - started))
         try:
-            received = await self.wire.send(draft.request, asked.endpoint, total_s=total_s)
+            received = await self._sent(draft.request, asked.endpoint, total_s)
         except CallFailed as failed:
             await self.spending.settle(most, Cost(tokens=0) if failed.unpaid else most)
             raise
@@ -231,6 +239,27 @@ class Caller:
             seconds=self.monotonic() - started,
             tries=asked.tries,
         )
+
+    async def _sent(self, request: Request, endpoint: Endpoint, total_s: float) -> Received:
+        """Send a request and wait for its answer, but not long through a pause.
+
+        Raises:
+            CallStopped: a pause was asked for, and no answer came in the grace.
+        """
+        sending = asyncio.ensure_future(self.wire.send(request, endpoint, total_s=total_s))
+        given_up = math.inf
+        try:
+            while not sending.done():
+                await asyncio.wait({sending}, timeout=LOOK_S)
+                if self.stopping():
+                    given_up = min(given_up, self.monotonic() + GRACE_S)
+                if self.monotonic() >= given_up and not sending.done():
+                    raise CallStopped("the task stops: a call that was not answered was given up")
+            return sending.result()
+        finally:
+            if not sending.done():
+                sending.cancel()
+                await asyncio.wait({sending})
 
     def _told(self, failed: CallFailed, asked: _Try, left_at: float) -> float:
         """Tell the brake of a failure that may pass; returns the seconds to wait at least."""

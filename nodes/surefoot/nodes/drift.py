@@ -11,9 +11,8 @@ from dataclasses import replace
 from surefoot.graph.errors import AnswerUnusable, BudgetExhausted, MissingModel, ModelUnavailable
 from surefoot.graph.fencing import fence
 from surefoot.graph.index import PlanIndex
-from surefoot.graph.judging import VERDICT_SCHEMA, faults_of_verdict
+from surefoot.graph.judging import VERDICT_SCHEMA, faults_of_verdict, reasons_of
 from surefoot.graph.model_ports import Ask, Brief
-from surefoot.graph.shapes import is_array
 from surefoot.graph.state import TaskState
 from surefoot.graph.values import JsonObject, Record
 from surefoot.nodes.briefs import brief_of
@@ -157,8 +156,7 @@ def confirmed(first: JsonObject, second: JsonObject) -> JsonObject:
 
 def verdict_from(milestone: str, answer: JsonObject) -> JsonObject:
     """The verdict that an accepted answer means: an alarm only where the judge is sure enough."""
-    reasons = answer.get("reasons")
-    why = "; ".join(map(str, reasons)) if is_array(reasons) else ""
+    why = reasons_of(answer)
     sure = float(answer["confidence"]) >= SURE_FROM
     if answer["pass"] is not True and not sure:
         why = f"the judge doubts it, but is not sure ({answer['confidence']:g}): {why}"
