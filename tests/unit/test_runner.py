@@ -163,6 +163,27 @@ async def test_an_unreachable_database_is_raised_from_wait(bench: Bench) -> None
         await runner.wait()
 
 
+async def test_what_a_lost_database_tore_off_is_taken_up_by_the_next_submit(bench: Bench) -> None:
+    gate = Gate()
+    bench.host.add("tool", gate, effect="idempotent")
+    runner = bench.runner()
+    await runner.submit([tool_order("a")])
+    await started(gate, "a")
+    bench.ledger.broken = DatabaseUnavailable("gone")
+    gate.end("a")
+    with pytest.raises(DatabaseUnavailable):
+        await runner.wait()
+    assert runner.known() == {("a", 1)}
+    bench.ledger.broken = None
+    gate.open.clear()
+    await runner.submit([])  # the orders of that superstep: it was ordered long before
+    await started(gate, "a")
+    gate.end("a")
+    (outcome,) = await outcomes(runner, 1)
+    assert outcome["ok"]
+    assert (outcome.get("recovery") or {})["strategy"] == "rerun the subtask"
+
+
 async def test_a_bug_of_ours_fails_the_attempt_and_not_the_pool(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

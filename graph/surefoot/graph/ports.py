@@ -187,7 +187,7 @@ class Runner(Protocol):
     async def submit(self, orders: Sequence[WorkOrder]) -> None:
         """Start the orders as slots get free, in this order; known (subtask, attempt) are ignored.
 
-        Also lifts a hold (see `hold_on_failure` below).
+        Also lifts a hold (see `load`), and takes up what a lost database has torn off since.
         """
         ...
 
@@ -208,7 +208,7 @@ class Runner(Protocol):
         ...
 
     def known(self) -> set[tuple[str, int]]:
-        """(subtask, attempt) of all orders waiting, in flight or unacknowledged."""
+        """(subtask, attempt) of all orders waiting, in flight, unacknowledged or torn off."""
         ...
 
     def recall(self) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ import copy
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from surefoot.graph.agent_ports import OnStep
@@ -172,6 +172,7 @@ class LocalRunner:
         self._waiting: deque[WorkOrder] = deque()
         self._flights: dict[Key, Flight] = {}
         self._finished: dict[Key, Outcome] = {}
+        self._lost: dict[Key, WorkOrder] = {}
         self._taken = 0
         self._held = False
         self._closed = False
@@ -200,7 +201,8 @@ class LocalRunner:
         """See `Runner.submit`."""
         self._held = False
         waiting = {_key(order) for order in self._waiting}
-        for order in orders:
+        lost, self._lost = list(self._lost.values()), {}
+        for order in (*lost, *orders):
             key = _key(order)
             if key in waiting or key in self._flights or key in self._finished or self._closed:
                 continue
@@ -247,8 +249,11 @@ class LocalRunner:
         try:
             outcome = await self._perform(flight)
         except (LeaseLost, DatabaseUnavailable) as fatal:
-            # Without the ledger nothing is known of this order: it becomes a crashed attempt.
+            # Without the ledger nothing is known of this order: it becomes a crashed attempt, and
+            # is taken up again by the `submit` that follows once the database is back.
             self._fatal = self._fatal or fatal
+            if isinstance(fatal, DatabaseUnavailable):
+                self._lost[_key(flight.order)] = replace(flight.order, recovering=True)
         finally:
             self._land(flight, outcome)
 
@@ -347,7 +352,8 @@ class LocalRunner:
     def known(self) -> set[tuple[str, int]]:
         """See `Runner.known`."""
         waiting = {(order.subtask, order.attempt) for order in self._waiting}
-        return waiting.union(key[:2] for key in (*self._flights, *self._finished))
+        keys = (*self._flights, *self._finished, *self._lost)
+        return waiting.union(key[:2] for key in keys)
 
     def load(self) -> tuple[int, int]:
         """See `Runner.load`."""
@@ -387,6 +393,7 @@ class LocalRunner:
         """See `Runner.close`. The tool host is left to its owner."""
         self._closed = True
         self._waiting.clear()
+        self._lost.clear()
         self._slots.leave(self)
         try:
             async with asyncio.timeout(CLOSE_GRACE_S):
