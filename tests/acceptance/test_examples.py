@@ -210,3 +210,20 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float = 60) -> None:
     while not condition():
         assert time.monotonic() < limit, "it did not happen in time"
         time.sleep(0.005)
+
+
+def test_a_goal_in_words_ends_in_a_report_with_the_scripted_model(surefoot: Command) -> None:
+    script = REVIEW.parent.parent / "scripted_model.py"
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as model:
+        try:
+            assert model.stdout is not None
+            said = model.stdout.readline().removeprefix("export ").split()
+            surefoot.environment |= dict(word.split("=", 1) for word in said)
+            goal = ("--goal", "Report how each contract in the folder can be ended")
+            folder = f"folder={REVIEW.parent / 'contracts'}"
+            code, status = surefoot("run", *goal, "--set", folder, "--id", "endings")
+        finally:
+            model.kill()
+    assert (code, status["status"], status["usage"]["steps"]) == (0, "completed", 44)
+    report = surefoot.artifact("endings", "report.md").decode()
+    assert report.count("\n- **") == 12 and "ten (10) days' notice" in report

@@ -281,6 +281,9 @@ def test_a_person_is_told_how_to_go_on() -> None:
     failed = document(task_row(status="failed", failure=failure))
     assert "deadline: too late" in result_line(failed)
     assert "--max-seconds" in (next_step(failed) or "")
+    failure = {"code": "budget_exhausted", "message": "more are needed; max_cost_usd is 2"}
+    poor = document(task_row(status="failed", failure=failure | {"subtask": None}))
+    assert (next_step(poor) or "").endswith("surefoot resume t1 --max-cost-usd N")
     assert next_step(document(task_row(status="paused"))) == "go on with: surefoot resume t1"
     assert next_step(document(task_row(status="completed"))) is None
 

@@ -71,7 +71,7 @@ def forecast_lines(found: Forecast) -> list[str]:
     each = f", {found.open_lists} of them for every item of a list" if found.open_lists else ""
     first = (
         f"a model works on {found.agents} of {found.leaves} subtasks{each}: "
-        f"about {found.samples:.1f} runs of an agent, each of several calls"
+        f"about {found.samples:.3g} runs of an agent, each of several calls"
     )
     return [first, *map(_vote_line, found.votes)]
 

@@ -176,14 +176,16 @@ def cut_records(
         if again.get("attempt"):
             again["cut"] = True
         if again.get("attempt") and (again.get("rung") or not index.is_container(id)):
+            reason = "it was running when its worker stopped"
             if work_of(index.unit(id), again, "attempt").kind != "agent":
                 context.spend(steps=1)  # an agent's calls of models were counted when made
+                reason += "; its effect is asked for first"
             context.journal.event(
                 "AttemptCut",
                 subtask=id,
                 attempt=again.get("attempt"),
                 strategy="rerun the subtask",
-                reason="it was running when its worker stopped; its effect is asked for first",
+                reason=reason,
             )
         changed[id] = again
     return changed

@@ -10,12 +10,10 @@ from surefoot.service.thinking import used_by
 if TYPE_CHECKING:
     from surefoot.service.status import Eta
 
-RAISABLE = {
-    "deadline": "--max-seconds N",
-    "too_many_failures": "--max-failures N",
-    "budget_exhausted": "--max-steps N",
-}
-"""Ends that a raised limit undoes, with the option that raises it."""
+RAISABLE = ("deadline", "too_many_failures", "budget_exhausted")
+"""Ends that a raised limit undoes."""
+
+LIMITS = ("max_steps", "max_tokens", "max_cost_usd", "max_seconds", "max_failures")
 
 
 def one_line(text: object, *, most: int = 300) -> str:
@@ -91,7 +89,7 @@ def next_step(status: Mapping[str, Any]) -> str | None:
         if code in ("model_unavailable", "missing_model"):
             return f"when a model answers, go on with: surefoot resume {id}"
         if code in RAISABLE:
-            return f"go on with a raised limit: surefoot resume {id} {RAISABLE[code]}"
+            return f"go on with a raised limit: surefoot resume {id} {_option(failure)}"
         return f"see what happened: surefoot history {id}"
     if state == "waiting":
         return f"then go on with: surefoot resume {id}"
@@ -109,6 +107,12 @@ def fault_lines(found: JsonObject) -> list[str]:
     if found["warnings"]:
         verdict += f", {number(len(found['warnings']), 'warning')}"
     return [*lines, verdict]
+
+
+def _option(failure: Mapping[str, Any]) -> str:
+    """The option of `resume` that raises the limit which a failure names."""
+    passed = [name for name in LIMITS if name in str(failure.get("message"))]
+    return f"--{(passed or ['max_seconds'])[0].replace('_', '-')} N"
 
 
 def _fault(fault: JsonObject) -> str:
