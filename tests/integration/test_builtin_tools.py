@@ -15,6 +15,7 @@ from tool_place import Place, call_of
 
 from surefoot.graph.ports import ToolReply
 from surefoot.graph.processes import process_started
+from surefoot.tools.shell import command_env
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -273,6 +274,13 @@ async def test_a_command_runs_in_the_workspace_and_its_exit_code_is_a_result(des
         "stdout": f"{desk.workspace}\n{desk.folder} more\n",
         "stderr": "oops\n",
     }
+
+
+async def test_a_command_does_not_see_our_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for name in ("OPENAI_API_KEY", "SUREFOOT_DATABASE_URL"):
+        monkeypatch.setenv(name, "secret")
+    assert "secret" not in command_env(tmp_path).values()
+    assert command_env(tmp_path, {"OPENAI_API_KEY": "given"})["OPENAI_API_KEY"] == "given"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_the_new_part_weighs_what_it_replaces() -> None:
         (tool("a", phase="p1", weight=9), None),
         (tool("a", phase="p1", tool="other"), "finished_changed"),
         (tool("a", "d", phase="p1"), "finished_changed"),
-        (tool("a2", phase="p2", tool="do_a"), None),
+        (tool("a2", phase="p2", tool="do_a"), "finished_redone"),
         (tool("w2", phase="p2", kind="agent", instructions="write"), "finished_redone"),
         (tool("d", phase="p1"), "closed_phase"),
         (tool("b", phase="p2", tool="other"), "reused_id"),
@@ -82,6 +82,11 @@ def test_contradictions_of_the_finished_part_are_faults(
 
 def test_a_person_may_take_a_failed_subtasks_id_again() -> None:
     new = {"subtasks": [tool("b", "a", phase="p2", tool="other")]}
+    assert merged(OLD, new, STANDS, by_person=True).faults == ()
+
+
+def test_a_persons_same_call_again_is_left_to_the_validator() -> None:
+    new = {"subtasks": [tool("a2", phase="p2", tool="do_a")]}
     assert merged(OLD, new, STANDS, by_person=True).faults == ()
 
 

@@ -123,6 +123,16 @@ def test_history_fills_in_for_estimates_that_are_missing() -> None:
     assert [w.code for w in report(False).warnings if w.code == "over_budget"] == ["over_budget"]
 
 
+@pytest.mark.parametrize(
+    "check", [{"type": "command", "run": "true"}, {"type": "python", "call": "os:getcwd"}]
+)
+def test_where_commands_are_denied_a_models_checks_run_none(check: dict[str, Any]) -> None:
+    denied = [{"tool": "run_command"}]
+    report = judged(step("a", success=[check]), prohibitions=denied)
+    assert codes(report) == [("prohibited", ("a",))]
+    assert judged(step("a", success=[check]), prohibitions=denied, by_model=False).valid
+
+
 def test_a_python_check_needs_a_function_that_its_module_defines(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("from os import path\n\nasync def good(c): ...\n")
 

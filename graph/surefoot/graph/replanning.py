@@ -101,7 +101,7 @@ def merged(
     kept = [subtask for id, subtask in olds.items() if id in stands.kept]
     faults = [
         *_changed(given, olds, stands),
-        *_redone(rest, kept),
+        *_redone(rest, kept, by_person),
         *_closed(rest, stands),
         *([] if by_person else _reused(rest, stands)),
     ]
@@ -155,8 +155,10 @@ def _changed(
     ]
 
 
-def _redone(rest: Sequence[JsonObject], kept: Sequence[JsonObject]) -> list[JsonObject]:
-    """Work of models that is done already. The same call twice is the validator's to judge."""
+def _redone(
+    rest: Sequence[JsonObject], kept: Sequence[JsonObject], by_person: bool
+) -> list[JsonObject]:
+    """Work that is done already. A person's same call twice is the validator's to judge."""
     done = {_work(subtask): subtask["id"] for subtask in kept}
     return [
         _fault(
@@ -167,7 +169,7 @@ def _redone(rest: Sequence[JsonObject], kept: Sequence[JsonObject]) -> list[Json
             done[_work(subtask)],
         )
         for subtask in rest
-        if subtask.get("kind") != "tool" and _work(subtask) in done
+        if not (by_person and subtask.get("kind") == "tool") and _work(subtask) in done
     ]
 
 

@@ -27,6 +27,7 @@ MAX_OUTPUT_BYTES = 1024 * 1024
 """Kept of each of stdout and stderr: the first and the last half of it."""
 
 TASK_DIR = "SUREFOOT_TASK_DIR"
+SECRETS = ("OPENAI_API_KEY", "SUREFOOT_DATABASE_URL")
 _POLL_S = 0.02
 _LAST_READS = 64
 """After the end: enough for what the pipes hold, and an end to what others still write."""
@@ -112,10 +113,15 @@ def command_argv(command: str | list[str]) -> list[str]:
 
 
 def command_env(task_dir: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of commands: ours, SUREFOOT_TASK_DIR, and our interpreter's folder first."""
+    """The environment of commands: ours, SUREFOOT_TASK_DIR, and our interpreter's folder first.
+
+    Our own secrets are left out: an agent chooses commands, and what they print is kept and shown
+    to a model.
+    """
     own = str(Path(sys.executable).parent)
     path = os.pathsep.join([own, os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": path, TASK_DIR: str(task_dir), **(extra or {})}
+    ours = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    return {**ours, "PATH": path, TASK_DIR: str(task_dir), **(extra or {})}
 
 
 def end_with_descendants(pid: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
+from surefoot.graph.checks import CommandCheck, PythonCheck
 from surefoot.graph.plan import Work
 from surefoot.graph.references import find_references
 from surefoot.graph.task import HostProhibition, PathProhibition, ToolProhibition
@@ -23,14 +24,37 @@ READING_TOOLS = frozenset(["read_text", "read_document", "list_files"])
 FETCHING_TOOLS = frozenset(["http_get"])
 """Built-in tools whose `path` or `url` says what they touch."""
 
+RUN_COMMAND = "run_command"
+
 
 def check_restrictions(case: Case, findings: Findings) -> None:
     """Note `prohibited`, and `missing_permission` for tools and workspace paths."""
     rules = _Rules.of(case)
+    if case.by_model and RUN_COMMAND in rules.tools:
+        _check_checks(case, findings)
     for node in case.nodes:
         for _, work in node.works():
             for code, why in rules.broken_by(node, work):
                 findings.fault(code, f"subtask {node.id!r} {why}", [node.id])
+
+
+def _check_checks(case: Case, findings: Findings) -> None:
+    """Where commands are denied, a model's checks run none either; a person's may."""
+    owned = [
+        (scope.full(milestone.id), milestone.checks)
+        for scope in case.scopes
+        for milestone in scope.plan.milestones
+    ]
+    owned += [(node.id, work.success) for node in case.nodes for _, work in node.works()]
+    for id, checks in owned:
+        for check in checks:
+            if isinstance(check, CommandCheck | PythonCheck):
+                findings.fault(
+                    "prohibited",
+                    f"{id!r} has a `{check.type}` check, but a prohibition denies {RUN_COMMAND!r}; "
+                    "check a result, an artifact or a file",
+                    [id],
+                )
 
 
 @dataclass(frozen=True, slots=True)
