@@ -109,6 +109,21 @@ async def test_a_leaf_that_fails_for_good_fails_its_group_and_the_ladder_goes_on
     assert "'g/bad' failed after 1 attempt" in out["records"]["g"]["reason"]
 
 
+async def test_what_was_skipped_outside_is_null_inside_and_skips_what_cannot_do_without(
+    world: GroupWorld,
+) -> None:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    world.host.add("reads", lambda call: ok(call.args), schema=schema)
+    skipped = tool("s", "fails", retries={"max_attempts": 1}, skippable=True, on_failure=["skip"])
+    reads = tool("reads", "reads", args={"text": "${inputs.text}"}, skippable=True)
+    shows = tool("shows", args={"text": "${inputs.text}"})
+    inside = group("g", reads, shows, needs=["s"], inputs={"text": "${s.text}"})
+    inside["outputs"] = {"read": "${reads}", "shown": "${shows}"}
+    out = await world.run(task(skipped, inside))
+    assert (out["status"], out["ending"]) == ("completed", None)
+    assert out["records"]["g"]["result"]["value"] == {"read": None, "shown": {"text": None}}
+
+
 async def test_without_a_ladder_the_task_fails_and_names_the_leaf(world: GroupWorld) -> None:
     bad = tool("bad", "fails", retries={"max_attempts": 2, "backoff_seconds": 0})
     out = await world.run(task(group("g", group("h", bad)), tool("z", "echo", "g")))
@@ -232,5 +247,5 @@ async def test_a_milestone_beside_a_group_waits_for_what_runs_in_it(world: Group
 
 async def test_a_group_too_deep_is_refused_when_it_would_begin(world: GroupWorld) -> None:
     deep = group("g", group("h", tool("a")))
-    out = await world.run(task(deep, limits={"depth": 2}))
-    assert out["status"] == "failed" and "limits.depth (2)" in out["ending"]["message"]
+    out = await world.run(task(deep, limits={"depth": 1}))
+    assert out["status"] == "failed" and "limits.depth (1)" in out["ending"]["message"]

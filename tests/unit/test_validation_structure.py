@@ -310,11 +310,11 @@ def test_groups_may_be_nested_to_the_limit_and_no_deeper() -> None:
     plan: dict[str, Any] = {"subtasks": [step("leaf")]}
     for level in range(3):
         plan = {"subtasks": [{"id": f"g{level}", "kind": "group", "plan": plan}]}
-    mapping = {"goal": {"objective": "x"}, "plan": plan, "limits": {"depth": 4}}
+    mapping = {"goal": {"objective": "x"}, "plan": plan, "limits": {"depth": 3}}
     assert judged(mapping).valid
-    fault = the_fault({**mapping, "limits": {"depth": 3}}, "over_budget")
+    fault = the_fault({**mapping, "limits": {"depth": 2}}, "over_budget")
     assert fault.subtasks == ("g2/g1/g0",)
-    assert "`limits.depth` allows 3" in fault.message
+    assert "nested 3 deep" in fault.message and "`limits.depth` allows 2" in fault.message
 
 
 def test_an_empty_plan_and_an_aimless_goal_are_refused() -> None:

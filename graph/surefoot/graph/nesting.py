@@ -208,7 +208,8 @@ class Groups:
 
     async def _open(self, order: WorkOrder, stop: Stop) -> _Group:
         outer, around = self._around(order)
-        if sum(1 for _ in outer.around()) >= self._depth:
+        level = sum(1 for _ in outer.around())
+        if level > self._depth:
             why = f"groups are nested deeper than limits.depth ({self._depth}) allows"
             raise AttemptFailed("over_budget", why, retryable=False)
         inputs = await around.groups.inputs(order)
@@ -220,7 +221,7 @@ class Groups:
             thread=self._thread(order.subtask),
             context=context,
             runner=runner,
-            task=self._task_of(order, inputs),
+            task=self._task_of(order, inputs, left=self._depth - level),
             started=context.clock(),
         )
         made = order.work.plan is None
@@ -273,18 +274,20 @@ class Groups:
             go=order.go,
         )
 
-    def _task_of(self, order: WorkOrder, inputs: JsonObject) -> JsonObject:
-        """The group as a task file of its own: what its thread begins with."""
+    def _task_of(self, order: WorkOrder, inputs: JsonObject, *, left: int) -> JsonObject:
+        """The group as a task file of its own: what its thread begins with.
+
+        `left`: how deep groups may still be nested inside.
+        """
         work = order.work
         named = order.unit.description or order.unit.name or order.local
         goal: JsonObject = dict(work.goal) if work.goal else {"objective": named}
-        left = self._depth - order.subtask.count("/") - 1
         task: JsonObject = {
             **self._task,
             "name": order.subtask,
             "goal": {**goal, "inputs": {**(goal.get("inputs") or {}), **inputs}},
             "budget": work.budget or {},
-            "limits": {**(self._task.get("limits") or {}), "depth": max(1, left)},
+            "limits": {**(self._task.get("limits") or {}), "depth": left},
         }
         task.pop("plan", None)
         if work.plan is not None:

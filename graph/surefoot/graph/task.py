@@ -78,7 +78,7 @@ class Limits(Model):
     plan_rounds: int = Field(default=4, ge=0)
     replans: int = Field(default=3, ge=0)
     rollbacks: int = Field(default=2, ge=0)
-    depth: int = Field(default=8, ge=1)
+    depth: int = Field(default=8, ge=0)
 
 
 class Price(Model):

@@ -158,7 +158,10 @@ class Scope:
 
     def _lookup_reserved(self, reference: Reference) -> Json:
         if reference.head == "inputs":
-            return dig(self.inputs, reference.path, reference=reference.text)
+            found = dig(self.inputs, reference.path, reference=reference.text)
+            if found is None:  # skipped where a group stands: it is null inside it as well
+                self.nulled.add(reference.text)
+            return found
         if self._item is None:
             raise ReferenceMissing(reference.text, "there is no item outside a foreach")
         if reference.head == "index":

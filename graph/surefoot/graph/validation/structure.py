@@ -115,11 +115,11 @@ def _check_extent(case: Case, scope: Scope, findings: Findings) -> None:
     if given and not scope.plan.subtasks and not damaged:
         where = f"the plan of {listed(owner)}" if owner else "the plan"
         findings.fault("schema", f"{where} has no subtasks; give it at least one", owner)
-    limit = case.task.limits.depth
-    if scope.depth == limit + 1:
+    limit, groups = case.task.limits.depth, scope.depth - 1
+    if groups == limit + 1:
         findings.fault(
             "over_budget",
-            f"groups are nested {scope.depth} plans deep at {listed(owner)}, "
+            f"groups are nested {groups} deep at {listed(owner)}, "
             f"`limits.depth` allows {limit}; flatten them or raise the limit",
             owner,
         )
