@@ -157,6 +157,13 @@ async def test_criteria_of_the_user_are_never_asked_for_again(world: World) -> N
     assert state["goal"] == GOAL and [ask.call for ask in model.asked] == ["plan"]
 
 
+async def test_a_user_who_wants_no_criteria_gets_none(world: World) -> None:
+    wanted: JsonObject = {"objective": "say hello", "acceptance": []}
+    state, model = await planned(world, plan(step("a")), goal=wanted)
+    assert [ask.call for ask in model.asked] == ["plan"]
+    assert (state["goal"], state["status"]) == (wanted, "completed")
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

@@ -75,8 +75,9 @@ FILE = [{"id": "a1", "type": "file", "path": "out/r.md"}]
         ([step("a")], {"acceptance": COMMAND}, False),
         ([step("a", covers=["a1"])], {"acceptance": COMMAND}, True),
         ([step("a", covers=["a1"])], {"acceptance": FILE}, False),
-        ([step("a", writes=["out/*"])], {"acceptance": FILE}, True),
-        ([step("a", args={"v": "out/r.md"})], {"acceptance": FILE}, True),
+        ([step("a", writes=["out/*"])], {"acceptance": FILE}, False),
+        ([step("a", covers=["a1"], writes=["out/*"])], {"acceptance": FILE}, True),
+        ([step("a", covers=["a1"], args={"v": "out/r.md"})], {"acceptance": FILE}, True),
     ],
 )
 def test_a_label_alone_covers_nothing(steps: Any, goal: Any, covered: bool) -> None:

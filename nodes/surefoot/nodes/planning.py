@@ -29,8 +29,11 @@ def planning_of(state: TaskState) -> Round:
 
 
 def stage_of(state: TaskState) -> Stage:
-    """What a model is asked for next: a goal without criteria comes before any plan."""
-    return "plan" if (state.get("goal") or {}).get("acceptance") else "goal"
+    """What a model is asked for next: a goal that says nothing of criteria comes before any plan.
+
+    An empty list of them is an answer: whoever wrote it wants every subtask verified, no more.
+    """
+    return "goal" if (state.get("goal") or {}).get("acceptance") is None else "plan"
 
 
 def rounds_used(planning: Round, stage: Stage) -> int:

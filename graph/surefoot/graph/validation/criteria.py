@@ -179,7 +179,8 @@ class _Coverage:
                 [name],
                 fatal=not covered or case.by_model,
             )
-        elif isinstance(check, FileCheck) and case.by_model and check.exists:
+            return
+        if isinstance(check, FileCheck) and case.by_model and check.exists:
             if not touches(case, check):
                 findings.fault(
                     "uncovered_criterion",
@@ -187,7 +188,8 @@ class _Coverage:
                     "checks it; add it to the `writes` of the subtask that makes it",
                     [name],
                 )
-        elif (self.by_id or case.by_model) and check.id is not None and not covered:
+                return
+        if (self.by_id or case.by_model) and check.id is not None and not covered:
             findings.fault(
                 "uncovered_criterion",
                 f"no subtask or phase covers the acceptance criterion {name!r}; add it to the "
