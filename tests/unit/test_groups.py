@@ -117,7 +117,7 @@ async def test_what_was_skipped_outside_is_null_inside_and_skips_what_cannot_do_
     skipped = tool("s", "fails", retries={"max_attempts": 1}, skippable=True, on_failure=["skip"])
     reads = tool("reads", "reads", args={"text": "${inputs.text}"}, skippable=True)
     shows = tool("shows", args={"text": "${inputs.text}"})
-    inside = group("g", reads, shows, needs=["s"], inputs={"text": "${s.text}"})
+    inside = group("g", reads, shows, needs=("s",), inputs={"text": "${s.text}"})
     inside["outputs"] = {"read": "${reads}", "shown": "${shows}"}
     out = await world.run(task(skipped, inside))
     assert (out["status"], out["ending"]) == ("completed", None)
