@@ -4,14 +4,14 @@ They guide a model and a server that decodes by schema; what is wrong with an an
 says, all of it at once. Titles and defaults are left out: they cost tokens and tempt to omit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import get_args
 
 from pydantic import TypeAdapter
 
 from surefoot.graph.checks import Check
-from surefoot.graph.plan import Plan
+from surefoot.graph.plan import KIND_FIELDS, Plan
 from surefoot.graph.shapes import is_array, is_object
 from surefoot.graph.task import Prohibition
 from surefoot.graph.values import Json, JsonObject
@@ -38,9 +38,29 @@ ASKED_FIELDS: Mapping[str, tuple[str, ...]] = {
 _LEFT_OUT = frozenset(["title", "default", "description", "discriminator"])
 
 
+NEEDED_BY_KIND: Mapping[str, tuple[str, ...]] = {
+    "tool": ("tool", "args"),
+    "agent": ("instructions", "tools"),
+    "foreach": ("for_each", "each"),
+    "group": (),
+}
+"""What the schema requires of each kind besides."""
+
+MOST_NAMES = 200
+"""A longer list of tools or criteria is not spelled out in the schema."""
+
+
 @cache
-def plan_shape() -> JsonObject:
-    """The schema of the `plan` answer: {phases, subtasks, milestones}."""
+def plan_shape(tools: tuple[str, ...] = (), covers: tuple[str, ...] = ()) -> JsonObject:
+    """The schema of the `plan` answer: {phases, subtasks, milestones}.
+
+    Each kind of work is an alternative of its own with just its fields, so that a server which
+    decodes by schema cannot leave out what the kind needs.
+
+    Args:
+        tools: names that `tool` and `tools` may hold; () for any.
+        covers: ids that `covers` may hold; () for any.
+    """
     schema = Plan.model_json_schema(mode="validation")
     definitions: JsonObject = schema.pop("$defs", {})
     # A plan may hold groups with plans, so pydantic puts it among the definitions and refers to it.
@@ -49,7 +69,60 @@ def plan_shape() -> JsonObject:
     for name, fields in ASKED_FIELDS.items():
         place = shape if name == "Plan" else shape["$defs"][name]
         place["required"] = [field for field in fields if field in place["properties"]]
+    for name, kinds in _KINDS_OF.items():
+        _split_by_kind(shape["$defs"], name, kinds, tools)
+    for name in ("Phase", *(f"{kind}_Subtask" for kind in NEEDED_BY_KIND)):
+        shape["$defs"][name]["properties"]["covers"] = _names(covers)
     return shape
+
+
+_KINDS_OF: Mapping[str, tuple[str, ...]] = {
+    "Subtask": ("tool", "agent", "foreach", "group"),
+    "Each": ("tool", "agent", "group"),
+    "RungWork": ("tool", "agent"),
+}
+
+
+def _split_by_kind(
+    definitions: JsonObject, name: str, kinds: Sequence[str], tools: tuple[str, ...]
+) -> None:
+    """Put an alternative for each kind in the place of one definition for all."""
+    whole = definitions[name]
+    for kind in kinds:
+        definitions[f"{kind}_{name}"] = _of_kind(whole, kind, tools)
+    definitions[name] = {"anyOf": [{"$ref": f"#/$defs/{kind}_{name}"} for kind in kinds]}
+
+
+def _of_kind(whole: JsonObject, kind: str, tools: tuple[str, ...]) -> JsonObject:
+    others = {f for owner, fields in KIND_FIELDS.items() if owner != kind for f in fields}
+    properties = {
+        field: _stated(one) for field, one in whole["properties"].items() if field not in others
+    }
+    properties["kind"] = {"enum": [kind]}
+    if kind == "tool":
+        properties["tool"] = _names(tools)["items"]
+    if kind == "agent":
+        properties["tools"] = _names(tools)
+    if kind != "group":
+        properties["outputs"] = {"type": "array", "items": {"type": "string"}}
+    if kind in ("tool", "agent") and "success" in whole["required"]:
+        properties["success"] = {**properties["success"], "minItems": 1}
+    needed = [field for field in NEEDED_BY_KIND[kind] if field not in whole["required"]]
+    return {**whole, "properties": properties, "required": [*whole["required"], *needed]}
+
+
+def _stated(schema: JsonObject) -> JsonObject:
+    """A field's schema without null: what is given is given."""
+    options = [one for one in schema.get("anyOf") or () if one != {"type": "null"}]
+    return options[0] if len(options) == 1 else schema
+
+
+def _names(known: tuple[str, ...]) -> JsonObject:
+    """A list of names: of these, or of any where none are known or too many."""
+    item: JsonObject = {"type": "string"}
+    if 0 < len(known) <= MOST_NAMES:
+        item = {"enum": list(known)}
+    return {"type": "array", "items": item}
 
 
 @cache

@@ -51,6 +51,7 @@ class Ask:
         call: the schema's name on the wire.
         schema: JSON Schema of the answer.
         matter: what is asked, as the user message.
+        outline: the answer's shape as the prompt shows it; '' shows the schema itself.
         review: what a program finds wrong with an answer that fits the schema; sent back.
         rounds: answers asked for at most, the first one included.
         shape_binds: an answer that does not fit `schema` is refused. False: the schema only guides,
@@ -64,6 +65,7 @@ class Ask:
     brief: Brief
     matter: str
     schema: JsonObject
+    outline: str = ""
     review: Callable[[JsonObject], Sequence[str]] = no_faults
     rounds: int = 3
     shape_binds: bool = True

@@ -4,6 +4,7 @@ Frozen models that parse once at the border. In the graph's state a plan is thei
 JSON-plain dump. What is *wrong* with a plan is found by the validator, not here.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +17,15 @@ ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 Id = Annotated[str, Field(pattern=ID_PATTERN, max_length=200)]
 Kind = Literal["tool", "agent", "foreach", "group"]
 Importance = Literal["core", "normal", "edge"]
+
+
+KIND_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "tool": ("tool", "args"),
+    "agent": ("instructions", "tools", "votes"),
+    "foreach": ("for_each", "each"),
+    "group": ("plan", "goal", "inputs", "budget"),
+}
+"""The fields that belong to one kind alone."""
 
 
 class Model(BaseModel):

@@ -15,10 +15,11 @@ SHOWN_RAW = 6000
 
 def asked_matter(ask: Ask) -> str:
     """The matter with the shape of the answer: small servers do not show a schema to the model."""
-    shape = json.dumps(ask.schema, ensure_ascii=False, separators=(",", ":"))
+    shape = ask.outline or json.dumps(ask.schema, ensure_ascii=False, separators=(",", ":"))
+    like = "made like this" if ask.outline else "that fits this JSON Schema"
     return (
         f"{ask.matter}\n\n# Your answer\nExactly one JSON object and nothing else, "
-        f"that fits this JSON Schema ({ask.call}):\n{shape}"
+        f"{like} ({ask.call}):\n{shape}"
     )
 
 

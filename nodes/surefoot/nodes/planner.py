@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from surefoot.graph.answer_shapes import goal_shape, plan_shape
+from surefoot.graph.answer_shapes import goal_shape
 from surefoot.graph.budget import exhausted
 from surefoot.graph.errors import (
     AnswerUnusable,
@@ -35,7 +35,13 @@ from surefoot.nodes.planning import (
     shape_fault,
     stage_of,
 )
-from surefoot.nodes.planning_prompts import goal_matter, plan_matter
+from surefoot.nodes.planning_prompts import (
+    GOAL_OUTLINE,
+    PLAN_OUTLINE,
+    goal_matter,
+    plan_matter,
+    plan_schema,
+)
 from surefoot.nodes.replanning import redraft
 
 
@@ -121,18 +127,19 @@ async def _question(state: TaskState, context: TaskContext, planning: Round, sta
     brief = brief_of(state, context, views(state, context))
     if stage == "goal":
         matter = goal_matter(tools, seen, faults)
-        shape = goal_shape()
+        shape, outline = goal_shape(), GOAL_OUTLINE
     else:
         answer = await _last_answer(planning, context) if faults else ""
         seconds = await context.history()
         matter = plan_matter(tools, seen, faults=faults, answer=answer, seconds=seconds)
-        shape = plan_shape()
+        shape, outline = plan_schema(goal, context.specs), PLAN_OUTLINE
     return Ask(
         call=stage,
         role="planner",
         brief=brief,
         matter=matter,
         schema=shape,
+        outline=outline,
         rounds=1,
         shape_binds=False,
         until=_deadline(state, context),

@@ -7,6 +7,7 @@ tools say about themselves is fenced: it is material, not an order.
 import json
 from collections.abc import Mapping, Sequence
 
+from surefoot.graph.answer_shapes import plan_shape
 from surefoot.graph.fencing import fence
 from surefoot.graph.ports import ToolSpec
 from surefoot.graph.shapes import is_object
@@ -26,8 +27,9 @@ goal is reached. Give each an "id" (a1, a2 ...) and a "type":
 - file {path, exists?, contains?}: a file in the workspace
 - command {run}: a command that must exit with 0
 - judge {rubric}: what a program cannot see, as a question that evidence answers with yes or no
-At least one criterion must be of a type that a program checks. Use few, and none that could hold \
-although the goal is missed.
+At least one criterion must be of a type that a program checks. They are about what the work will \
+make: a criterion about files that are there already shows nothing. Use few, and none that could \
+hold although the goal is missed.
 
 "prohibitions": what must never happen, as short sentences; {"path": P, "deny": "write"}, \
 {"tool": NAME} and {"host": GLOB} are enforced at every call. Only what the goal itself implies; \
@@ -64,6 +66,30 @@ an artifact criterion by the subtask with that artifact among its outputs.
 skippable true), or simpler work {kind, tool, args}.
 - "milestones" {id, after, checks, on_failure}: where all stops, is verified and can be gone back \
 to; "after" is a subtask or a phase. Put them where much comes together."""
+
+
+PLAN_OUTLINE = """\
+{"phases": [{"id": "reading", "name": "Read", "objective": "What this stage achieves.", \
+"covers": []}, {"id": "writing", ...}],
+ "subtasks": [
+  {"kind": "tool", "tool": "list_files", "args": {"path": "${inputs.folder}", "pattern": "*.txt"}, \
+"id": "list", "name": "List the files", "description": "...", "phase": "reading", \
+"depends_on": [], "covers": [], "weight": 5, "importance": "core", "resumable": true, \
+"skippable": false, "estimated_seconds": 1, "outputs": [], \
+"success": [{"type": "result", "path": "files", "min_items": 1}], "on_failure": []},
+  {"kind": "agent", "instructions": "What to do with which data: ${list.files}. Write summary.md \
+with write_artifact, then call finish.", "tools": ["read_text", "write_artifact"], \
+"id": "summarise", ..., "phase": "writing", "depends_on": ["list"], "covers": ["o1", "a1"], \
+"outputs": ["summary.md"], "success": [{"type": "artifact", "name": "summary.md", \
+"min_bytes": 100}], ...}],
+ "milestones": [{"id": "read", "after": "reading", "checks": [], "on_failure": ["replan", "ask", \
+"fail"]}]}"""
+"""What an answer looks like; its whole schema would fill a small window."""
+
+GOAL_OUTLINE = """\
+{"acceptance": [{"id": "a1", "type": "artifact", "name": "summary.md", "min_bytes": 100}, \
+{"id": "a2", "type": "judge", "rubric": "Does summary.md say of every input what happened?"}], \
+"prohibitions": ["The input files are never changed."]}"""
 
 
 def goal_matter(tools: Sequence[ToolSpec], inputs: str, faults: Sequence[JsonObject]) -> str:
@@ -106,6 +132,14 @@ def plan_matter(
         refusal(faults),
     ]
     return _joined(parts)
+
+
+def plan_schema(goal: JsonObject, tools: Mapping[str, ToolSpec]) -> JsonObject:
+    """The schema of a plan for this goal with these tools: no other name fits it."""
+    stated = [*(goal.get("objectives") or ()), *(goal.get("acceptance") or ())]
+    ids = [str(one["id"]) for one in stated if one.get("id")]
+    sole = ["o1"] if goal.get("objective") else []
+    return plan_shape(tuple(sorted(tools)), tuple(dict.fromkeys([*sole, *ids])))
 
 
 def catalogue(tools: Sequence[ToolSpec], seconds: Mapping[str, float]) -> str:

@@ -8,7 +8,6 @@ the present plan stands until then, and stays where no candidate is.
 import asyncio
 from typing import Any
 
-from surefoot.graph.answer_shapes import plan_shape
 from surefoot.graph.budget import exhausted
 from surefoot.graph.errors import AnswerUnusable, BudgetExhausted, MissingModel, ModelUnavailable
 from surefoot.graph.head import amended, pin
@@ -27,7 +26,7 @@ from surefoot.nodes.context import TaskContext, limits_of, views
 from surefoot.nodes.endings import end
 from surefoot.nodes.inputs_seen import describe_inputs
 from surefoot.nodes.planning import shape_fault
-from surefoot.nodes.planning_prompts import plan_matter
+from surefoot.nodes.planning_prompts import PLAN_OUTLINE, plan_matter, plan_schema
 from surefoot.nodes.replan_prompts import remainder_matter
 
 SHOWN_ANSWER = 16_000
@@ -99,7 +98,8 @@ async def _question(request: Replan, state: TaskState, context: TaskContext) -> 
         role="planner",
         brief=brief_of(meant, context, views(state, context)),
         matter=matter,
-        schema=plan_shape(),
+        schema=plan_schema(meant.get("goal") or {}, context.specs),
+        outline=PLAN_OUTLINE,
         rounds=1,
         shape_binds=False,
     )

@@ -1,10 +1,8 @@
 """What each kind of work needs and what makes no sense on it: all `schema` faults."""
 
-from collections.abc import Mapping
-
 from pydantic import BaseModel, ValidationError
 
-from surefoot.graph.plan import RungWork, Unit, Work
+from surefoot.graph.plan import KIND_FIELDS, RungWork, Unit, Work
 from surefoot.graph.references import find_references
 from surefoot.graph.shapes import is_array
 from surefoot.graph.task import Budget, Goal
@@ -13,14 +11,6 @@ from surefoot.graph.validation.report import Findings
 from surefoot.graph.validation.vote_rules import vote_faults
 from surefoot.graph.validation.wording import did_you_mean, listed, short
 from surefoot.graph.values import JsonObject
-
-_OWN: Mapping[str, tuple[str, ...]] = {
-    "tool": ("tool", "args"),
-    "agent": ("instructions", "tools", "votes"),
-    "foreach": ("for_each", "each"),
-    "group": ("plan", "goal", "inputs", "budget"),
-}
-"""The fields that belong to one kind alone."""
 
 _CONTAINERS = ("foreach", "group")
 
@@ -66,7 +56,7 @@ class _Checker:
         self._findings.fault("schema", f"{self._place}: {message}", [self._node.id])
 
     def _foreign_fields(self, work: Work) -> None:
-        for kind, fields in _OWN.items():
+        for kind, fields in KIND_FIELDS.items():
             for field in fields if kind != work.kind else ():
                 if getattr(work, field) not in (None, "", [], {}):
                     self.fault(f"`{field}` belongs to kind {kind}, but this is kind {work.kind}")
