@@ -40,7 +40,7 @@ def faults(*subtasks: JsonObject) -> list[Any]:
 
 
 def test_each_kind_of_work_fits_with_its_own_fields() -> None:
-    each = {**TOOL, "on_failure": []}
+    each: JsonObject = {**TOOL, "on_failure": []}
     kept = {"kind", "tool", "args", "outputs", "success", "on_failure"}
     loop: JsonObject = {**COMMON, "kind": "foreach", "for_each": "${a}"}
     loop["each"] = {name: value for name, value in each.items() if name in kept}
