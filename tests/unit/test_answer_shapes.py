@@ -29,14 +29,15 @@ AGENT: JsonObject = {**COMMON, "kind": "agent", "instructions": "i", "tools": ["
 
 
 def faults(*subtasks: JsonObject) -> list[Any]:
-    plan = {
+    plan: JsonObject = {
         "phases": [{"id": "p", "name": "P", "objective": "o", "covers": []}],
         "subtasks": list(subtasks),
         "milestones": [],
     }
     schema = plan_shape(("look", "write"), ("o1", "a1"))
     Draft202012Validator.check_schema(schema)
-    return list(Draft202012Validator(schema).iter_errors(plan))
+    validator: Any = Draft202012Validator(schema)
+    return list(validator.iter_errors(plan))
 
 
 def test_each_kind_of_work_fits_with_its_own_fields() -> None:
