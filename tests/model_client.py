@@ -34,10 +34,18 @@ class FreeSpending:
         self.account = Account(usage)
         self.steps = 0
 
-    async def reserve(self, most: Cost, *, subtask: str | None, step: bool = True) -> None:
-        del subtask
+    async def reserve(
+        self,
+        most: Cost,
+        *,
+        subtask: str | None,
+        step: bool = True,
+        smaller: Sequence[Cost] = (),
+    ) -> Cost:
+        del subtask, smaller
         self.account.reserve(most)
         self.steps += step
+        return most
 
     async def settle(self, most: Cost, used: Cost) -> None:
         self.account.settle(most, used)

@@ -76,6 +76,21 @@ async def test_steps_of_orders_and_of_calls_never_overwrite_each_other(
     assert sums(sql)[:2] == (9, 2)
 
 
+async def test_where_there_is_no_room_for_the_most_the_largest_that_fits_is_reserved(
+    database: Database, sql: Sql
+) -> None:
+    spending = spending_of(database, sql.make_task("t"), max_tokens=100)
+    smaller = [Cost(tokens=120), Cost(tokens=60), Cost(tokens=30)]
+    got = await spending.reserve(Cost(tokens=240), subtask=None, smaller=smaller)
+    assert got is smaller[1]
+    assert sums(sql)[4] == 60
+    waiting = asyncio.create_task(spending.reserve(Cost(tokens=80), subtask=None, smaller=smaller))
+    await asyncio.sleep(0)
+    assert not waiting.done()  # what is under way may leave room for the whole
+    await spending.settle(got, Cost(tokens=10))
+    assert (await waiting).tokens == 80
+
+
 async def test_a_refused_reservation_leaves_the_row_as_it_was(database: Database, sql: Sql) -> None:
     spending = spending_of(database, sql.make_task("t"), max_tokens=100)
     with pytest.raises(BudgetExhausted) as refused:

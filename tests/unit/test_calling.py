@@ -1,13 +1,15 @@
 """One answer from a ladder of models: who is waited for, and how long, on a scripted wire."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from model_client import FreeSpending
 
 from surefoot.graph.errors import CallStopped
+from surefoot.graph.spending import Cost
 from surefoot.models import calling
 from surefoot.models.calling import Caller, Draft, Wanted
 from surefoot.models.calls import CallFailed, Received, Request
@@ -93,6 +95,31 @@ async def test_a_pause_gives_a_silent_call_up_after_its_grace_and_pays_for_it(
     spending: Any = models.spending
     assert spending.account.usage["tokens"] == 15
     assert spending.account.under_way == 0
+
+
+async def test_near_the_end_of_a_budget_a_shorter_answer_is_asked_for() -> None:
+    class Narrow(FreeSpending):
+        async def reserve(
+            self,
+            most: Cost,
+            *,
+            subtask: str | None,
+            step: bool = True,
+            smaller: Sequence[Cost] = (),
+        ) -> Cost:
+            fitting = next(cost for cost in (most, *smaller) if cost.tokens <= 2000)
+            return await super().reserve(fitting, subtask=subtask, step=step)
+
+    def draft(model: str, endpoint: Endpoint) -> Draft:
+        del endpoint
+        return Draft(request=Request(model=model, messages=[], max_tokens=8192), prompt_tokens=100)
+
+    wire = FakeWire({"m": DONE})
+    spending: Any = Narrow()
+    models = replace(caller(wire, "m"), spending=spending)
+    got = await models.call(replace(wanted(), draft=draft))
+    assert got.draft.request.max_tokens == 1024
+    assert spending.account.reserved.tokens == 0
 
 
 async def test_a_call_that_ends_within_the_grace_of_a_pause_is_kept() -> None:

@@ -52,19 +52,27 @@ class TaskSpending:
         self._written = 0
         self._following: asyncio.Task[None] | None = None
 
-    async def reserve(self, most: Cost, *, subtask: str | None, step: bool = True) -> None:
+    async def reserve(
+        self,
+        most: Cost,
+        *,
+        subtask: str | None,
+        step: bool = True,
+        smaller: Sequence[Cost] = (),
+    ) -> Cost:
         """See `Spending`."""
         purses = self.purses(subtask)
-        while not self._settled(most, purses):
+        while (fitting := self._fitting((most, *smaller), purses)) is None:
             await self._freed.wait()
         if step:
             self.count_step(subtask)
-        self._set_aside(most, purses)
+        self._set_aside(fitting, purses)
         try:
             await self.write()
         except BaseException:
-            self._put_back(most, Cost(tokens=0))
+            self._put_back(fitting, Cost(tokens=0))
             raise
+        return fitting
 
     async def settle(self, most: Cost, used: Cost) -> None:
         """See `Spending`."""
@@ -133,23 +141,39 @@ class TaskSpending:
         self._freed.set()  # whoever waits for room looks again
         self._freed = asyncio.Event()
 
-    def _settled(self, most: Cost, purses: Sequence[Purse]) -> bool:
-        """Whether it may be reserved. While calls are under way their end may still make room.
+    def _fitting(self, costs: Sequence[Cost], purses: Sequence[Purse]) -> Cost | None:
+        """The first of the costs that may be reserved; None while it is not known yet.
+
+        While calls are under way their end may still make room for it.
 
         Raises:
-            BudgetExhausted: nothing is under way any more, and there is no room.
+            BudgetExhausted: nothing is under way any more, and there is room for none of them.
         """
-        refusal: BudgetExhausted | None = self.account.refusal(most, self.limits())
-        if refusal is not None and self.account.under_way == 0:
-            raise refusal
-        for purse in purses if refusal is None else ():
-            refusal = purse.account.refusal(most, purse.limits)
-            if refusal is not None and purse.account.under_way == 0:
-                purse.refuse()
-                raise refusal
+        refused: tuple[BudgetExhausted, Account, Purse | None] | None = None
+        for cost in costs:
+            refused = self._refused(cost, purses)
+            if refused is None:
+                return cost
+            if refused[1].under_way:
+                return None
+        if refused is None:
+            raise AssertionError("a reservation names a cost")
+        if refused[2] is not None:
+            refused[2].refuse()
+        raise refused[0]
+
+    def _refused(
+        self, cost: Cost, purses: Sequence[Purse]
+    ) -> tuple[BudgetExhausted, Account, Purse | None] | None:
+        """Why a cost may not be reserved now, and whose limit says so; None where it may."""
+        refusal = self.account.refusal(cost, self.limits())
+        if refusal is not None:
+            return refusal, self.account, None
+        for purse in purses:
+            refusal = purse.account.refusal(cost, purse.limits)
             if refusal is not None:
-                break
-        return refusal is None
+                return refusal, purse.account, purse
+        return None
 
     async def _patiently(self) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -15,7 +15,7 @@ from surefoot.checkpointing.artifacts import ObjectArtifacts
 from surefoot.graph.budget import effective_limits
 from surefoot.graph.control import TaskControl
 from surefoot.graph.creation import InvalidTask, describe_tools, with_overrides
-from surefoot.graph.errors import UsageError
+from surefoot.graph.errors import BudgetExhausted, UsageError
 from surefoot.graph.head import pin
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.ports import Journal, Runner, ToolSpec
@@ -184,13 +184,23 @@ class _Purse:
         self._account = Account(usage)
         self._limits = limits
 
-    async def reserve(self, most: Cost, *, subtask: str | None, step: bool = True) -> None:
+    async def reserve(
+        self,
+        most: Cost,
+        *,
+        subtask: str | None,
+        step: bool = True,
+        smaller: Sequence[Cost] = (),
+    ) -> Cost:
         del subtask
-        refusal = self._account.refusal(most, self._limits)
-        if refusal is not None:
-            raise refusal
-        self._account.reserve(most)
-        self._account.usage["steps"] += step
+        refusal: BudgetExhausted | None = None
+        for cost in (most, *smaller):
+            refusal = self._account.refusal(cost, self._limits)
+            if refusal is None:
+                self._account.reserve(cost)
+                self._account.usage["steps"] += step
+                return cost
+        raise refusal or AssertionError("a reservation names a cost")
 
     async def settle(self, most: Cost, used: Cost) -> None:
         self._account.settle(most, used)

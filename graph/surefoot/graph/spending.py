@@ -4,7 +4,7 @@
 to it, behind the lease's fence, before anything is sent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,16 +36,28 @@ def cost_of(price: Price | None, *, prompt: int, answer: int) -> Cost:
 class Spending(Protocol):
     """Who pays for the calls of one task. Both methods raise LeaseLost and DatabaseUnavailable."""
 
-    async def reserve(self, most: Cost, *, subtask: str | None, step: bool = True) -> None:
+    async def reserve(
+        self,
+        most: Cost,
+        *,
+        subtask: str | None,
+        step: bool = True,
+        smaller: Sequence[Cost] = (),
+    ) -> Cost:
         """Set aside what a call may cost at most, durably, before it is sent.
 
         Args:
             most: prompt and longest answer.
             subtask: on whose behalf, by its full id.
             step: count a step too (False: the same call is sent once more).
+            smaller: what may be set aside instead where a limit has no room for `most`, even after
+                all calls under way have ended; the largest first.
+
+        Returns:
+            What was set aside, for `settle` or `forfeit`.
 
         Raises:
-            BudgetExhausted: it would pass a limit, even after all calls under way have ended.
+            BudgetExhausted: there is room for none of them.
         """
         ...
 

@@ -8,7 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from surefoot.graph.errors import CallStopped, ModelUnavailable
@@ -30,6 +30,9 @@ LOOK_S = 0.2
 
 GRACE_S = 8.0
 """So long a call that was sent may still end when the task pauses; then it is given up."""
+
+SHORTEST_ANSWER = 256
+"""Near the end of a budget a shorter answer is asked for, but none below so many tokens."""
 
 BROKEN_S = 600.0
 """A server that cannot be reached, or fails at every try, is given up after so long."""
@@ -214,8 +217,7 @@ class Caller:
         """Pay for, send and settle one request."""
         draft = wanted.draft(asked.model, asked.endpoint)
         price = self.prices.get(asked.model)
-        most = cost_of(price, prompt=draft.prompt_tokens, answer=draft.request.max_tokens)
-        await self.spending.reserve(most, subtask=wanted.subtask, step=asked.step)
+        draft, most = await self._paid(wanted, draft, price, step=asked.step)
         asked.step, asked.tries = False, asked.tries + 1
         started = self.monotonic()
         total_s = min(self.total_s, max(0.001, asked.until - started))
@@ -239,6 +241,22 @@ class Caller:
             seconds=self.monotonic() - started,
             tries=asked.tries,
         )
+
+    async def _paid(
+        self, wanted: Wanted, draft: Draft, price: Price | None, *, step: bool
+    ) -> tuple[Draft, Cost]:
+        """Reserve a request, with a shorter answer where the budget has no room for the longest.
+
+        Raises:
+            BudgetExhausted: there is no room even for a short one.
+        """
+        answers = _answers(draft.request.max_tokens)
+        costs = [cost_of(price, prompt=draft.prompt_tokens, answer=answer) for answer in answers]
+        most = await self.spending.reserve(
+            costs[0], subtask=wanted.subtask, step=step, smaller=costs[1:]
+        )
+        answer = answers[costs.index(most)]
+        return replace(draft, request=replace(draft.request, max_tokens=answer)), most
 
     async def _sent(self, request: Request, endpoint: Endpoint, total_s: float) -> Received:
         """Send a request and wait for its answer, but not long through a pause.
@@ -277,3 +295,11 @@ class Caller:
         new = failed.field not in endpoint.unsupported
         endpoint.unsupported.add(failed.field)
         return new
+
+
+def _answers(longest: int) -> list[int]:
+    """Lengths of an answer that may be asked for, in tokens, the longest first."""
+    found = [longest]
+    while found[-1] // 2 >= SHORTEST_ANSWER:
+        found.append(found[-1] // 2)
+    return found
