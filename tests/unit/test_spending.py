@@ -70,3 +70,11 @@ def test_a_row_read_again_brings_back_orders_and_keeps_calls() -> None:
     one.reload(row, call_steps=3)  # five by orders, three calls
     assert (one.usage["steps"], one.call_steps, one.order_steps()) == (9, 4, 5)
     assert (one.usage["tokens"], one.usage["failures"]) == (500, 1)
+
+
+def test_sums_of_dollars_carry_no_noise() -> None:
+    one = account()
+    for _ in range(20):
+        one.reserve(Cost(tokens=1, cost_usd=0.1))
+        one.settle(Cost(tokens=1, cost_usd=0.1), Cost(tokens=1, cost_usd=0.0014))
+    assert one.usage["cost_usd"] == 0.028

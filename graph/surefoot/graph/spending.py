@@ -12,6 +12,9 @@ from surefoot.graph.errors import BudgetExhausted
 from surefoot.graph.task import Price
 from surefoot.graph.values import EffectiveLimits, Usage
 
+COST_DIGITS = 12
+"""Of a sum of dollars: what lies behind them is only the noise of floating point."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
@@ -145,7 +148,7 @@ class Account:
         self.under_way -= 1
         self.reserved = self._with(most, -1) if self.under_way else Cost(tokens=0)
         self.usage["tokens"] += used.tokens
-        self.usage["cost_usd"] += used.cost_usd
+        self.usage["cost_usd"] = round(self.usage["cost_usd"] + used.cost_usd, COST_DIGITS)
 
     def _cost(self, most: Cost) -> float:
         return self.usage["cost_usd"] + self.reserved.cost_usd + most.cost_usd
