@@ -16,10 +16,16 @@ def order(id: str, *, go: int = 1) -> WorkOrder:
 
 
 def test_groups_agents_and_samples_of_any_ids_have_threads_of_their_own() -> None:
-    threads = [group_thread("t", id) for id in IDS]
+    threads = [group_thread("t", id, {}) for id in IDS]
     threads += [thread_of(order(id, go=go)) for id in IDS for go in (1, 2)]
     threads += [thread_of(order(id, go=go), n) for id in IDS for go in (1, 2) for n in (1, 2)]
     assert len(set(threads)) == len(threads) == 8 * 7
+
+
+def test_a_group_that_means_something_else_has_another_thread() -> None:
+    meant = [{"inputs": {"n": 1}}, {"inputs": {"n": 2}}, {"inputs": {"n": 1}, "plan": {}}]
+    assert len({group_thread("t", "g", one) for one in meant}) == 3
+    assert group_thread("t", "g", meant[0]) == group_thread("t", "g", {"inputs": {"n": 1}})
 
 
 @pytest.mark.parametrize("kind", ["unknown_effect", "check"])

@@ -1,6 +1,6 @@
 """Groups: the plan of a group, run as a task graph of its own on its own thread.
 
-The thread is `TASK/GROUP:plan` with the group's full id; going on keeps it, so that nothing
+The thread is `TASK/GROUP:DIGEST` with the group's full id; going on keeps it, so that nothing
 that was done inside is done again. What runs inside shares the task's slots, ledger, lease and
 limits.
 """
@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from surefoot.graph.assembly import assemble
 from surefoot.graph.budget import effective_limits, exhausted, steps_left
 from surefoot.graph.errors import DatabaseUnavailable
+from surefoot.graph.plain import digest
 from surefoot.graph.ports import Command, Control, Journal, StopSign, WorkOrder
 from surefoot.graph.references import find_references
 from surefoot.graph.state import TaskState
@@ -35,13 +36,19 @@ NO_LIMITS: dict[str, float | None] = {
 BUDGET_CODES = ("budget_exhausted", "deadline", "too_many_failures")
 
 
-def group_thread(task_id: str, group: str) -> str:
-    """The thread of a group's plan: `TASK/GROUP:plan`.
+def group_thread(task_id: str, group: str, meaning: JsonObject) -> str:
+    """The thread of a group's plan: `TASK/GROUP:DIGEST`.
+
+    Args:
+        task_id: the task.
+        group: its full id.
+        meaning: what it is about: plan or goal, budget, and what its inputs mean. Where a replan
+            or an edit changes that, the group begins anew on another thread.
 
     The colon is in no id: `TASK/g/2` is the thread of an agent's second go at `g` (a rung of it),
     never that of the group `2` inside `g`.
     """
-    return f"{task_id}/{group}:plan"
+    return f"{task_id}/{group}:{digest(meaning)[:12]}"
 
 
 class GroupThreads(Protocol):
@@ -130,6 +137,8 @@ class Groups:
         self._task_dir = task_dir
         self._depth = Limits.model_validate(task.get("limits") or {}).depth
         self._running: dict[str, _Group] = {}
+        """By full id."""
+        self._threads_of: dict[str, _Group] = {}
         self._graph: Any = None
         self._root: tuple[TaskContext, LocalRunner] | None = None
         self.rides_on_saver = threads.rides_on_saver
@@ -142,7 +151,7 @@ class Groups:
 
     async def of(self, state: TaskState, thread_id: str) -> TaskContext:
         """The context of a group's thread; its state is what the node that asks begins with."""
-        group = self._running[thread_id]
+        group = self._threads_of[thread_id]
         group.state = state
         return group.context
 
@@ -171,15 +180,11 @@ class Groups:
         """The running group that a full id stands in; None where it is the task's own."""
         group, slash, _ = subtask.rpartition("/")
         while slash:
-            found = self._running.get(self._thread(group))
+            found = self._running.get(group)
             if found is not None:
                 return found
             group, slash, _ = group.rpartition("/")
         return None
-
-    def _thread(self, group: str) -> str:
-        context, _ = self._served()
-        return group_thread(context.task_id, group)
 
     def _served(self) -> tuple[TaskContext, LocalRunner]:
         if self._root is None:
@@ -212,13 +217,13 @@ class Groups:
         if level > self._depth:
             why = f"groups are nested deeper than limits.depth ({self._depth}) allows"
             raise AttemptFailed("over_budget", why, retryable=False)
-        inputs = await around.groups.inputs(order)
+        inputs, meaning = await around.groups.inputs(order)
         runner = around.inner()
         context = self._context(order, stop, outer, runner, inputs)
         group = _Group(
             order=order,
             stop=stop,
-            thread=self._thread(order.subtask),
+            thread=group_thread(outer.task_id, order.subtask, _meaning(order, meaning)),
             context=context,
             runner=runner,
             task=self._task_of(order, inputs, left=self._depth - level),
@@ -229,7 +234,7 @@ class Groups:
             group.thread, order.subtask, self._plan_taker(order.subtask) if made else None
         )
         stop.on_change = runner.wake
-        self._running[group.thread] = group
+        self._running[order.subtask] = self._threads_of[group.thread] = group
         outer.inside.add(context)
         return group
 
@@ -237,7 +242,7 @@ class Groups:
         """The plan that a group stands in, and what runs it."""
         if not order.scope:
             return self._served()
-        group = self._running[self._thread(order.scope.removesuffix("/"))]
+        group = self._running[order.scope.removesuffix("/")]
         return group.context, group.runner
 
     def _context(
@@ -335,7 +340,8 @@ class Groups:
             group.context.outer.inside.discard(group.context)
         group.stop.on_change = _nobody
         await group.runner.close()
-        self._running.pop(group.thread, None)
+        self._running.pop(group.order.subtask, None)
+        self._threads_of.pop(group.thread, None)
         self._threads.leave(group.thread)
 
     # --- how it ended --------------------------------------------------------------------------
@@ -360,6 +366,13 @@ class Groups:
         _, around = self._around(group.order)
         done = GroupDone(inputs=group.context.inputs or {}, bindings=_inside(group))
         return await around.groups.end(group.order, done, group.stop, started=group.started)
+
+
+def _meaning(order: WorkOrder, inputs: JsonObject) -> JsonObject:
+    """What makes a group this one and no other (see `group_thread`)."""
+    work = order.work
+    plan = work.plan.model_dump(exclude_unset=True) if work.plan is not None else None
+    return {"plan": plan, "goal": work.goal, "budget": work.budget, "inputs": inputs}
 
 
 def _nobody() -> None:

@@ -26,6 +26,12 @@ class _Container:
     waiting: deque[int] | None
 
 
+def _is_child(id: str, records: Mapping[str, Record]) -> bool:
+    """Whether an id is a child of an expanded foreach; one that began anew has none yet."""
+    container, _, number = id.rpartition("/")
+    return bool(container) and int(number) < records.get(container, Record()).get("n", 0)
+
+
 class ReadySet:
     """Ready, delayed and blocked subtasks, open containers, and milestones that are due.
 
@@ -63,7 +69,7 @@ class ReadySet:
         known = [id for id in records if (container_of(id) or id) in index.raw]
         for id in (i for i in known if container_of(i) is None):
             self.update(id, records[id])
-        for id in (i for i in known if container_of(i) is not None):
+        for id in (i for i in known if _is_child(i, records)):
             self.update(id, records[id])
 
     def _watch_milestones(self, passed: set[str]) -> None:

@@ -3,10 +3,11 @@
 Nothing of a candidate counts before it is accepted; what is finished keeps its ids and records.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from surefoot.graph.index import container_of
 from surefoot.graph.replanning import about_kept, dropped, is_same, starts_afresh
 from surefoot.graph.state import Replan, Replans, TaskState
 from surefoot.graph.validation import LocalWorld, validate_task
@@ -93,10 +94,11 @@ def _announce(
 ) -> None:
     """Tell readers of the new version; the derived views are built anew from it."""
     context.forget()
+    _forget_inside(after, before, context)
     now: Any = {**after, "records": {**(before.get("records") or {}), **changed}}
     seen = views(now, context)
     for id, record in changed.items():
-        if id in seen.index.raw:
+        if (container_of(id) or id) in seen.index.raw:
             journal_record(context, seen, id, record)
     passed = sum(1 for m in (before.get("milestones") or {}).values() if m["passed"])
     journal_task(
@@ -113,24 +115,61 @@ def _announce(
     )
 
 
+def _forget_inside(after: Any, before: TaskState, context: TaskContext) -> None:
+    """What was inside groups that mean new work, or are gone, counts no more: they begin anew."""
+    olds = {one["id"]: one for one in (before.get("plan") or {"subtasks": []})["subtasks"]}
+    news = {one["id"]: one for one in after["plan"]["subtasks"]}
+    anew = {id for id, old in olds.items() if not _means_the_same(old, news.get(id))}
+    known = context.root.inner
+    for full in list(known.states):
+        local = full.removeprefix(context.prefix)
+        top, slash, _ = local.partition("/")
+        if slash and full.startswith(context.prefix) and top in anew:
+            known.expanded.pop(full, None)
+            if known.states.pop(full) != "pending":
+                context.journal.subtask(local, state="pending", failure=None, n=None)
+    for full in [full for full in known.plans if full.removeprefix(context.prefix) in anew]:
+        del known.plans[full]
+
+
 def _records(plan: JsonObject, gone: Sequence[str], state: TaskState) -> dict[str, Record]:
     """Records that the new version changes: failed ones taken up again, containers given up."""
     records = state.get("records") or {}
     olds = {
         subtask["id"]: subtask for subtask in (state.get("plan") or {"subtasks": []})["subtasks"]
     }
+    children = _children(records)
     changed: dict[str, Record] = {}
     for subtask in plan["subtasks"]:
         id = subtask["id"]
-        record = records.get(id) or Record()
-        is_new_work = record.get("state") == "pending" and not is_same(subtask, olds.get(id, {}))
-        if is_new_work or record.get("state") == "failed":
+        record = records.get(id)
+        if record is None or record.get("state") in ("completed", "skipped"):
+            continue
+        afresh = record.get("state") == "failed" or not _means_the_same(subtask, olds.get(id))
+        if afresh:
             changed[id] = starts_afresh(record)
+        for child in children.get(id, ()):
+            if afresh or records[child].get("state") == "failed":
+                changed[child] = starts_afresh(records[child])
     for id in gone:
         record = records.get(id)
         if record is not None and record.get("state") == "running":
             changed[id] = {**record, "state": "failed"}
     return changed
+
+
+def _means_the_same(one: JsonObject, other: JsonObject | None) -> bool:
+    return other is not None and is_same(one, other)
+
+
+def _children(records: Mapping[str, Record]) -> dict[str, list[str]]:
+    """The recorded children of every foreach."""
+    found: dict[str, list[str]] = {}
+    for id in records:
+        container = container_of(id)
+        if container is not None:
+            found.setdefault(container, []).append(id)
+    return found
 
 
 def _used(request: Replan, gone: Sequence[str], state: TaskState) -> Replans:

@@ -55,14 +55,16 @@ class GroupEnds:
         self._store = store
         self._clock = clock
 
-    async def inputs(self, order: WorkOrder) -> JsonObject:
-        """The group's inputs, resolved where it stands.
+    async def inputs(self, order: WorkOrder) -> tuple[JsonObject, JsonObject]:
+        """The group's inputs, resolved where it stands; and what they mean (`Scope.meaning`).
 
         Raises:
             AttemptFailed: one cannot be looked up.
         """
         try:
-            return await self._requests.scope(order).resolve(order.work.inputs or {})
+            scope, given = self._requests.scope(order), order.work.inputs or {}
+            resolved = await scope.resolve(given)
+            return resolved, scope.meaning(given, resolved)
         except ReferenceMissing as missing:
             raise AttemptFailed("bad_reference", str(missing), retryable=False) from None
         except PermanentError as damaged:
