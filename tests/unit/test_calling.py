@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from model_client import FreeSpending
 
-from surefoot.graph.errors import CallStopped
+from surefoot.graph.errors import CallStopped, ModelUnavailable
 from surefoot.graph.spending import Cost
 from surefoot.models import calling
 from surefoot.models.calling import Caller, Draft, Wanted
@@ -126,3 +126,15 @@ async def test_a_call_that_ends_within_the_grace_of_a_pause_is_kept() -> None:
     wire = FakeWire({"m": 0.3})
     got = await caller(wire, "m", stopping=lambda: bool(wire.sent)).call(wanted())
     assert (got.received, wire.torn) == (DONE, 0)
+
+
+@pytest.mark.parametrize("fault", [DOWN, CallFailed("busy", "429", "HTTP 429")])
+async def test_who_can_go_on_without_an_answer_does_not_wait_long_for_one(
+    fault: CallFailed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calling, "OPTIONAL_BROKEN_S", 0.2)
+    monkeypatch.setattr(calling, "OPTIONAL_S", 0.6)
+    wire = FakeWire({"m": fault})
+    async with asyncio.timeout(30):
+        with pytest.raises(ModelUnavailable):
+            await caller(wire, "m").call(replace(wanted(), optional=True))

@@ -58,6 +58,7 @@ class Ask:
             and any one JSON object goes to the asker, who finds all that is wrong with it.
         subtask: on whose behalf, None for the task's own.
         until: POSIX seconds, when nobody waits for the answer any more; None = no such time.
+        optional: whoever asks can go on without an answer, and does not wait long for one.
     """
 
     call: CallName
@@ -72,6 +73,7 @@ class Ask:
     subtask: str | None = None
     attempt: int = 0
     until: float | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,10 @@ SHORTEST_ANSWER = 256
 BROKEN_S = 600.0
 """A server that cannot be reached, or fails at every try, is given up after so long."""
 
+OPTIONAL_BROKEN_S = 30.0
+OPTIONAL_S = 600.0
+"""The same, and the longest wait of all, where the asker can go on without an answer."""
+
 
 class Wire(Protocol):
     """Sends one request (`connection.Connection`)."""
@@ -62,6 +66,7 @@ class Wanted:
         name: of the call: `plan`, `verdict` ... or `agent`.
         draft: puts the request together for a model; what its server cannot do is in the endpoint.
         until: POSIX seconds, when nobody waits for it any more.
+        optional: the asker can go on without it.
         facts: for the event of the call (subtask, attempt, step ...).
     """
 
@@ -70,6 +75,7 @@ class Wanted:
     draft: Callable[[str, Endpoint], Draft]
     rung: int = 0
     until: float = math.inf
+    optional: bool = False
     subtask: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
@@ -94,6 +100,7 @@ class _Try:
     endpoint: Endpoint
     until: float
     last: bool
+    broken_s: float = BROKEN_S
     tries: int = 0
     step: bool = True
     why: str = ""
@@ -107,7 +114,7 @@ class _Try:
             self.broken_since = None
         elif self.broken_since is None:
             self.broken_since = now
-        lost = self.broken_since is not None and now - self.broken_since >= BROKEN_S
+        lost = self.broken_since is not None and now - self.broken_since >= self.broken_s
         return lost or self.silent >= MOST_SILENT
 
 
@@ -136,7 +143,8 @@ class Caller:
             BudgetExhausted: it may not be paid; nothing was sent.
             CallFailed: `unsupported`: the request must be put in another form (`endpoint` says so).
         """
-        end = min(wanted.until, self.clock() + LONGEST_WAIT_S)
+        longest_s = OPTIONAL_S if wanted.optional else LONGEST_WAIT_S
+        end = min(wanted.until, self.clock() + longest_s)
         rungs = rungs_from(self.ladders[wanted.role], wanted.rung)
         reasons: list[str] = []
         for place, (_, model) in enumerate(rungs):
@@ -144,6 +152,7 @@ class Caller:
             left = end - self.clock()
             until = self.monotonic() + patience_s(below=below, left_s=left)
             asked = _Try(model, self.endpoint_of(model), until, last=below == 0)
+            asked.broken_s = OPTIONAL_BROKEN_S if wanted.optional else BROKEN_S
             got = await self._ask(wanted, asked)
             if got is not None:
                 return got

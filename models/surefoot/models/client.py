@@ -166,6 +166,7 @@ class TaskModels:
             role=ask.role,
             draft=draft,
             until=self._until(ask.until),
+            optional=ask.optional,
             subtask=ask.subtask,
             facts={"attempt": ask.attempt or None, "round": number},
         )

@@ -37,7 +37,7 @@ async def heeding_stops(
         context: of the task; its runner is woken by stop signals.
         until: POSIX seconds, the task's deadline.
         tells: what the call queues meanwhile (it waits, it asks another model) is told at once;
-            only for nodes that have queued nothing else.
+            only for nodes that have queued nothing but what calls before it told.
 
     Raises:
         Stopped: see the class.

@@ -58,7 +58,7 @@ async def _judge_milestone(
         about=seen.index.members(id),
     )
     if all(verdict["ok"] for verdict in verdicts):
-        look = await heeding_stops(drift(state, context, seen, id), context)
+        look = await heeding_stops(drift(state, context, seen, id), context, tells=True)
         verdicts += [look] if look is not None else []
     passed = all(verdict["ok"] for verdict in verdicts)
     record = await _milestone_record(id, passed, verdicts, records, context, seen)

@@ -99,6 +99,7 @@ def reflection_ask(
         schema=REFLECTION_SCHEMA,
         review=_among(choices),
         rounds=2,
+        optional=True,
         subtask=subtask,
         attempt=attempt,
     )

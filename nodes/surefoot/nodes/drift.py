@@ -132,6 +132,7 @@ def drift_ask(
         schema=VERDICT_SCHEMA,
         review=faults_of_verdict,
         rounds=2,
+        optional=True,
     )
 
 
