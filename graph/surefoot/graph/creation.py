@@ -37,7 +37,7 @@ class InvalidTask(UsageError):
         self.report = report
         # A module that cannot be imported is why its tools are unknown: say that first.
         faults = sorted(report.faults, key=lambda fault: fault.code != "bad_tools_module")
-        more = f" (and {len(faults) - 1} more faults)" if len(faults) > 1 else ""
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         super().__init__(faults[0].code, faults[0].message + more)
 
 
