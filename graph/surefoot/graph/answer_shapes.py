@@ -46,6 +46,18 @@ NEEDED_BY_KIND: Mapping[str, tuple[str, ...]] = {
 }
 """What the schema requires of each kind besides."""
 
+MOST_ITEMS: Mapping[str, int] = {
+    **{"phases": 12, "subtasks": 100, "milestones": 12, "depends_on": 40, "covers": 20},
+    **{"outputs": 5, "success": 8, "checks": 8, "on_failure": 4, "tools": 30},
+}
+MOST_CHARS: Mapping[str, int] = {
+    **{"name": 120, "description": 300, "objective": 300, "phase": 200, "instructions": 1500},
+}
+"""Bounds for decoding by schema: a weak model that begins to repeat itself ends none without them.
+
+They guide; a longer plan that comes all the same is judged like any other.
+"""
+
 MOST_NAMES = 200
 """A longer list of tools or criteria is not spelled out in the schema."""
 
@@ -68,11 +80,15 @@ def plan_shape(tools: tuple[str, ...] = (), covers: tuple[str, ...] = ()) -> Jso
     shape = _bare({**top, "$defs": definitions})
     for name, fields in ASKED_FIELDS.items():
         place = shape if name == "Plan" else shape["$defs"][name]
+        if name == "Phase":
+            place["properties"] = {k: _stated(v) for k, v in place["properties"].items()}
         place["required"] = [field for field in fields if field in place["properties"]]
     for name, kinds in _KINDS_OF.items():
         _split_by_kind(shape["$defs"], name, kinds, tools)
     for name in ("Phase", *(f"{kind}_Subtask" for kind in NEEDED_BY_KIND)):
         shape["$defs"][name]["properties"]["covers"] = _names(covers)
+    for one in (shape, *shape["$defs"].values()):
+        _bound(one.get("properties") or {})
     return shape
 
 
@@ -109,6 +125,15 @@ def _of_kind(whole: JsonObject, kind: str, tools: tuple[str, ...]) -> JsonObject
         properties["success"] = {**properties["success"], "minItems": 1}
     needed = [field for field in NEEDED_BY_KIND[kind] if field not in whole["required"]]
     return {**whole, "properties": properties, "required": [*whole["required"], *needed]}
+
+
+def _bound(properties: JsonObject) -> None:
+    """Bound the lists and texts that decoding could run away in."""
+    for field, schema in properties.items():
+        if schema.get("type") == "array" and field in MOST_ITEMS:
+            properties[field] = {**schema, "maxItems": MOST_ITEMS[field]}
+        if schema.get("type") == "string" and field in MOST_CHARS:
+            properties[field] = {**schema, "maxLength": MOST_CHARS[field]}
 
 
 def _stated(schema: JsonObject) -> JsonObject:
