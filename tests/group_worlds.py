@@ -67,6 +67,9 @@ class MemoryThreads:
     async def has_begun(self, thread: str) -> bool:
         return await self.saver.aget_tuple({"configurable": {"thread_id": thread}}) is not None
 
+    async def earlier(self, thread: str) -> str | None:
+        del thread
+
     async def recover(self, thread: str) -> None:
         raise AssertionError(thread)
 

@@ -59,7 +59,9 @@ def check(storm: Storm, sql: Sql) -> None:
         passed = Counter(e["facts"]["milestone"] for e in events if e["type"] == "MilestonePassed")
         assert passed == dict.fromkeys((f"{PREFIX}{m}" for m in plans.MILESTONES), 1)
         verdict.check_outside(storm, id)
-        records = saved_state(sql.url, f"{id}/outer/inner")["records"]
+        named = "select distinct thread_id from checkpoints where starts_with(thread_id, %s)"
+        (thread,) = sql.rows(named, f"{id}/outer/inner:")
+        records = saved_state(sql.url, thread["thread_id"])["records"]
         verdict.check_records(records)
         own = saved_state(sql.url, id)["records"]
         assert own["last"]["result"]["value"]["id"] == "send0"

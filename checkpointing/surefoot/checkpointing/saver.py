@@ -92,6 +92,14 @@ class TaskSaver(AsyncPostgresSaver):
             await cursor.execute(queries("outbox")["thread_begun"], {"thread_id": thread_id})
             return await cursor.fetchone() is not None
 
+    async def newest_thread(self, prefix: str, *, besides: str) -> str | None:
+        """The thread whose name begins so that was written last; None where there is none."""
+        async with self._cursor() as cursor:
+            parameters = {"prefix": prefix, "besides": besides}
+            await cursor.execute(queries("outbox")["newest_thread"], parameters)
+            row = await cursor.fetchone()
+            return None if row is None else row["thread_id"]
+
     def discard(self, thread_id: str | None = None) -> None:
         """Forget what a superstep had written and queued: it will run again.
 

@@ -35,6 +35,10 @@ class SavedGroups:
         """See `GroupThreads.has_begun`."""
         return await self.saver.has_begun(thread)
 
+    async def earlier(self, thread: str) -> str | None:
+        """See `GroupThreads.earlier`."""
+        return await self.saver.newest_thread(f"{thread.rpartition(':')[0]}:", besides=thread)
+
     async def recover(self, thread: str) -> None:
         """See `GroupThreads.recover`.
 

@@ -72,6 +72,10 @@ class GroupThreads(Protocol):
         """Whether the thread has a checkpoint."""
         ...
 
+    async def earlier(self, thread: str) -> str | None:
+        """The last thread of the same group before it meant what it means now."""
+        ...
+
     async def recover(self, thread: str) -> None:
         """The connection was lost: forget what was queued; return when it is back."""
         ...
@@ -229,6 +233,7 @@ class Groups:
             task=self._task_of(order, inputs, left=self._depth - level),
             started=context.clock(),
         )
+        context.earlier = await self._earlier(group)
         made = order.work.plan is None
         context.journal = self._threads.begin(
             group.thread, order.subtask, self._plan_taker(order.subtask) if made else None
@@ -237,6 +242,21 @@ class Groups:
         self._running[order.subtask] = self._threads_of[group.thread] = group
         outer.inside.add(context)
         return group
+
+    async def _earlier(self, group: _Group) -> Mapping[str, Record]:
+        """The records of a group that begins anew on another thread: its numbers go on."""
+        if group.order.attempt <= 1 or await self._threads.has_begun(group.thread):
+            return {}
+        before = await self._threads.earlier(group.thread)
+        if before is None:
+            return {}
+        state = await self._compiled().aget_state({"configurable": {"thread_id": before}})
+        return state.values.get("records") or {}
+
+    def _compiled(self) -> Any:
+        if self._graph is None:
+            self._graph = assemble(self).compile(checkpointer=self._threads.saver)
+        return self._graph
 
     def _around(self, order: WorkOrder) -> tuple[TaskContext, LocalRunner]:
         """The plan that a group stands in, and what runs it."""
@@ -277,6 +297,7 @@ class Groups:
             inputs=inputs,
             above=order.brief,
             go=order.go,
+            removed=order.removed,
         )
 
     def _task_of(self, order: WorkOrder, inputs: JsonObject, *, left: int) -> JsonObject:
@@ -312,8 +333,7 @@ class Groups:
 
     async def _drive(self, group: _Group) -> None:
         """Run the graph to the end of this go; across lost connections within the process."""
-        if self._graph is None:
-            self._graph = assemble(self).compile(checkpointer=self._threads.saver)
+        graph = self._compiled()
         config: Any = {"configurable": {"thread_id": group.thread}}
         lost = False
         while True:
@@ -324,7 +344,7 @@ class Groups:
                     given = {"task": group.task, "task_dir": self._task_dir}
                 elif lost:
                     given = None
-                async for _ in self._graph.astream(
+                async for _ in graph.astream(
                     given, config, stream_mode="custom", durability="sync"
                 ):
                     pass

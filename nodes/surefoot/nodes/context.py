@@ -129,6 +129,10 @@ class TaskContext:
     """What a group's requests say first as well: the task's head and decisions."""
     go: int = 0
     """Which go of a group this is: a new one takes up what had failed in it."""
+    removed: tuple[str, ...] = ()
+    """What replans of the plans around have taken out, by full ids: see `WorkOrder.removed`."""
+    earlier: Mapping[str, Record] = field(default_factory=dict[str, Record])
+    """A group that begins anew: its records from when it meant something else."""
     out_of_tokens: bool = False
     """A group's own limit refused a call to a model."""
     ended: tuple[str, TaskFailure | None] | None = None

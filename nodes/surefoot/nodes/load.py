@@ -12,6 +12,7 @@ from surefoot.graph.errors import UsageError
 from surefoot.graph.head import pin
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
+from surefoot.graph.replanning import starts_afresh
 from surefoot.graph.state import GRAPH_VERSION, Replan, TaskState
 from surefoot.graph.values import JsonObject, Outcome, Question, Record
 from surefoot.nodes.briefs import pin_fault
@@ -64,7 +65,7 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
         "graph_version": GRAPH_VERSION,
         "spec_digest": digest(task),
         **pin(task["goal"]),
-        **({"tried": context.go} if context.outer is not None else {}),
+        **(_group_begins(context) if context.outer is not None else {}),
         "planning": {"rounds": 0, "faults": []},
         "orders": [],
         "finished": [],
@@ -72,6 +73,12 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
         "ending": None,
         "status": "running",
     }
+
+
+def _group_begins(context: TaskContext) -> dict[str, Any]:
+    """The go; and of what it was before a replan the numbers, so that no attempt is told twice."""
+    records = {id: starts_afresh(record) for id, record in context.earlier.items()}
+    return {"tried": context.go, "records": records}
 
 
 async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:

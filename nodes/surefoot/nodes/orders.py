@@ -51,7 +51,7 @@ def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views
         brief=brief_of(state, context, seen, subtask=id) if _talks(work, action) else None,
         criticism=record.get("criticism", ""),
         choices=tuple(record.get("choices", ())),
-        removed=tuple((state.get("replans") or {}).get("removed", ())),
+        removed=(*context.removed, *(state.get("replans") or {}).get("removed", ())),
         go=record.get("go", order["attempt"]),
         recovering=bool(record.get("cut")),
         takes_slot=action in ("attempt", "improve") and work.kind != "group",

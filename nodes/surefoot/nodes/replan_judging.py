@@ -70,7 +70,7 @@ def _adopt(
         "records": _records(plan, gone, state),
         "questions": [q for q in state.get("questions") or () if q["subtask"] not in gone],
         "replan": None,
-        "replans": _used(request, [context.full(id) for id in gone], state),
+        "replans": _used(request, [context.full(id) for id in (*gone, *_anew(plan, state))], state),
         "ending": None,
         "decisions": _decisions(request, version, state, context),
     }
@@ -156,6 +156,17 @@ def _records(plan: JsonObject, gone: Sequence[str], state: TaskState) -> dict[st
         if record is not None and record.get("state") == "running":
             changed[id] = {**record, "state": "failed"}
     return changed
+
+
+def _anew(plan: JsonObject, state: TaskState) -> list[str]:
+    """Containers that begin anew: what was done inside answers whoever does the same there now."""
+    olds = {one["id"]: one for one in (state.get("plan") or {"subtasks": []})["subtasks"]}
+    containers = [one for one in plan["subtasks"] if one["kind"] in ("foreach", "group")]
+    return [
+        one["id"]
+        for one in containers
+        if one["id"] in olds and not _means_the_same(one, olds[one["id"]])
+    ]
 
 
 def _means_the_same(one: JsonObject, other: JsonObject | None) -> bool:

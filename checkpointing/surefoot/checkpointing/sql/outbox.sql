@@ -163,6 +163,13 @@ select id, case when %(notify)s then pg_notify('surefoot', id)::text end as noti
 select 1 from checkpoints
 where thread_id = %(thread_id)s and checkpoint_ns = %(ns)s and checkpoint_id = %(checkpoint_id)s
 
+-- name: newest_thread
+-- The thread of a name that was written last, besides one.
+select thread_id from checkpoints
+where starts_with(thread_id, %(prefix)s) and thread_id <> %(besides)s and checkpoint_ns = ''
+order by checkpoint_id desc
+limit 1
+
 -- name: thread_begun
 select 1 from checkpoints where thread_id = %(thread_id)s limit 1
 
