@@ -68,7 +68,9 @@ class Case:
         ref = await self.bench.store.artifact(name, text.encode())
         self.records[id] = Record(state="completed", finished=1.0, artifacts=[ref])
 
-    async def drift(self, goal: JsonObject = GOAL, plan: JsonObject = PLAN) -> JsonObject | None:
+    async def drift(
+        self, goal: JsonObject = GOAL, plan: JsonObject = PLAN, model: str | None = "m"
+    ) -> JsonObject | None:
         usage = Usage(steps=0, tokens=0, cost_usd=0.0, seconds=0.0, failures=0)
         nobody: Any = None
         context = TaskContext(
@@ -83,7 +85,8 @@ class Case:
             models=self.models,
             expected=self.expected,
         )
-        state: Any = {"task": {}, "plan": plan, "records": self.records, **pin(goal)}
+        task = {"model": model} if model else {}
+        state: Any = {"task": task, "plan": plan, "records": self.records, **pin(goal)}
         return await drift(state, context, views(state, context), "m")
 
 
@@ -205,3 +208,24 @@ async def test_an_alarm_falls_only_where_a_second_look_at_its_claims_denies_it(
     first, again = judge.asked
     assert "claims" in again.matter and "cars and wheels" in again.matter
     assert first.matter.partition("Milestone:")[2] in again.matter
+
+
+@pytest.mark.parametrize(
+    ("work", "asked"),
+    [
+        ({}, False),
+        ({"kind": "agent", "instructions": "read"}, True),
+        ({"kind": "foreach", "each": {"kind": "agent"}}, True),
+        ({"on_failure": ["skip", {"kind": "agent"}]}, True),
+        ({"success": [{"type": "judge", "rubric": "r"}]}, True),
+    ],
+)
+async def test_what_tools_alone_do_is_not_shown_to_a_model_that_only_the_environment_names(
+    tmp_path: Path, work: JsonObject, asked: bool
+) -> None:
+    judge = OneJudge(says(True))
+    case = Case(tmp_path, judge)
+    await case.made("read", "notes.md", "herons")
+    first, second = PLAN["subtasks"]
+    await case.drift(plan={**PLAN, "subtasks": [first, {**second, **work}]}, model=None)
+    assert bool(judge.asked) is asked

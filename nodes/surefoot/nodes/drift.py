@@ -13,12 +13,14 @@ from surefoot.graph.fencing import fence
 from surefoot.graph.index import PlanIndex
 from surefoot.graph.judging import VERDICT_SCHEMA, faults_of_verdict, reasons_of
 from surefoot.graph.model_ports import Ask, Brief
+from surefoot.graph.shapes import is_object
 from surefoot.graph.state import TaskState
 from surefoot.graph.values import JsonObject, Record
 from surefoot.nodes.briefs import brief_of
 from surefoot.nodes.context import TaskContext, Views
 from surefoot.nodes.drift_evidence import changed_inputs, program_faults
 from surefoot.nodes.produced import Piece, completed, pieces_of, sampled
+from surefoot.nodes.wishes import is_made_by_model
 
 SURE_FROM = 0.5
 """A judge that sees drift but is less sure of it raises no alarm; its doubt is kept in `why`."""
@@ -65,7 +67,7 @@ async def drift(
 
     Args:
         state: of the task.
-        context: of the task; without a judge model only programs look.
+        context: of the task; only programs look without a judge, and where no model works.
         seen: the derived views of `state`.
         milestone: the id of the one that is due.
 
@@ -82,7 +84,7 @@ async def drift(
     faults += await changed_inputs(goal, context.expected.get("input") or {})
     if faults:
         return verdict(milestone, ok=False, why="; ".join(faults[:10]), by="program")
-    if not context.models.has("judge"):
+    if not (context.models.has("judge") and concerns_models(state, seen.index)):
         return None
     ids = sampled(completed(records, since=_last_passed(state)))
     pieces = await pieces_of(ids, records, seen.index, context.store)
@@ -103,6 +105,28 @@ async def drift(
     except AWAY:
         return first
     return confirmed(first, verdict_from(milestone, again.value))
+
+
+def concerns_models(state: TaskState, index: PlanIndex) -> bool:
+    """Whether a judge is asked at all: the task names a model, or a model planned or works in it.
+
+    What tools alone do in a plan that a person wrote does not stray, and a model that only the
+    environment names must see none of it.
+    """
+    if (state.get("task") or {}).get("model") or is_made_by_model(state):
+        return True
+    return any(_asks_models(raw) for raw in index.raw.values())
+
+
+def _asks_models(raw: JsonObject) -> bool:
+    """Whether a subtask, its pattern or one of its rungs is an agent's, or a plan of its own."""
+    rungs = (rung for rung in raw.get("on_failure") or () if is_object(rung))
+    each: JsonObject = raw.get("each") or {}
+    return any(
+        work.get("kind") in ("agent", "group")
+        or any(check.get("type") == "judge" for check in work.get("success") or ())
+        for work in (raw, each, *rungs)
+    )
 
 
 def drift_ask(
