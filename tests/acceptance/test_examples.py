@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import cuad
 import pytest
 from conftest import Sql
 from example_code import CONTRACT_REVIEW, FLAKY_STEPS, example_module
+from model_server import ModelServer, Said, Seen, call_tool, finish, say_json
 
 from surefoot.graph.settings import Settings
 from surefoot.service.client import Surefoot
@@ -24,6 +26,7 @@ from surefoot.service.client import Surefoot
 SUREFOOT = Path(sys.executable).with_name("surefoot")
 REVIEW = CONTRACT_REVIEW / "task.yaml"
 FLAKY = FLAKY_STEPS / "task.yaml"
+document_text = example_module(CONTRACT_REVIEW, "reading").read_document
 
 
 class Command:
@@ -227,3 +230,40 @@ def test_a_goal_in_words_ends_in_a_report_with_the_scripted_model(surefoot: Comm
     assert (code, status["status"], status["usage"]["steps"]) == (0, "completed", 44)
     report = surefoot.artifact("endings", "report.md").decode()
     assert report.count("\n- **") == 12 and "ten (10) days' notice" in report
+
+
+def test_a_model_reads_contracts_and_rules_read_what_it_quotes_wrongly(surefoot: Command) -> None:
+    """One contract's quotes are invented twice: there the rules' own words are taken."""
+
+    def read(seen: Seen) -> Said:
+        path = re.search(
+            r"contract at (\S+) with", "\n".join(str(m["content"]) for m in seen.messages)
+        )
+        assert path is not None
+        results = [m["content"] for m in seen.messages if m["role"] == "tool"]
+        if not results:
+            return call_tool("read_document", {"path": path.group(1)})
+        quote = "This sentence stands in no contract at all."
+        if not path.group(1).endswith("03-mutual-nda.md"):
+            quote = document_text(Path(path.group(1)))[10:90]
+        return finish(
+            {
+                "file": path.group(1),
+                "summary": "Two parties agree on what the quoted words say.",
+                "risk": "low",
+                "quotes": [quote],
+            }
+        )
+
+    verdict = {"pass": True, "confidence": 0.9, "reasons": ["findings of contracts"]}
+    critic = {"choice": "retry", "criticism": "Copy the words of the contract."}
+    with ModelServer() as models:
+        models.always("agent", read).always("verdict", say_json(verdict))
+        models.always("reflection", say_json(critic))
+        surefoot.environment |= {**models.environment(), "SUREFOOT_MODEL": "m"}
+        code, status = surefoot("run", REVIEW.with_name("with-model.yaml"), "--id", "read")
+    assert (code, status["status"]) == (0, "completed")
+    (degraded,) = status["degraded"]
+    assert degraded.startswith("read/")
+    report = surefoot.artifact("read", "report.md").decode()
+    assert (report.count("Read by a model"), report.count("Read by the rules")) == (11, 1)
