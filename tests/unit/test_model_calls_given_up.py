@@ -64,7 +64,7 @@ async def test_a_pause_while_a_critic_is_waited_for_asks_it_again_later(world: M
 
 async def test_a_pause_while_drift_is_looked_for_passes_no_milestone(world: ModelWorld) -> None:
     world.models = Interrupted(world, "verdict", verdict=passes())
-    out = await world.run(task(tool("a"), milestones=[{"id": "m", "after": "a"}]))
+    out = await world.run({**task(tool("a"), milestones=[{"id": "m", "after": "a"}]), "model": "m"})
     assert (out["status"], out.get("milestones") or {}) == ("paused", {})
     out = await world.run(None)
     assert (out["status"], out["milestones"]["m"]["passed"]) == ("completed", True)
@@ -76,7 +76,7 @@ async def test_a_pause_while_drift_is_looked_for_passes_no_milestone(world: Mode
         task(tool("a", success=[RUBRIC], on_failure=["skip"], skippable=True)),
         task(agent("a", on_failure=["skip"], skippable=True)),
         task(tool("a"), milestones=[{"id": "m", "after": "a", "checks": [RUBRIC]}]),
-        task(tool("a"), milestones=[{"id": "m", "after": "a"}]),
+        {**task(tool("a"), milestones=[{"id": "m", "after": "a"}]), "model": "m"},
         {"goal": {"objective": "o"}},
     ],
     ids=["judge", "critic", "milestone", "drift", "planner"],
