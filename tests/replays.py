@@ -15,7 +15,9 @@ from model_server import Said, Seen, call_tool, finish
 from surefoot.graph.histories import call_ids
 
 SAY = "say_to_customer"
-MATERIAL = Path("/work/shared/material/replay_toolcalls_tau/traj.dev.jsonl")
+MATERIAL = (
+    Path(__file__).resolve().parents[2] / "shared/material/replay_toolcalls_tau/traj.dev.jsonl"
+)
 
 TOOLS_MODULE = '''
 """Tools that return what was recorded, in the order it was recorded for the same call."""
