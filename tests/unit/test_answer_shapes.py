@@ -6,7 +6,7 @@ from jsonschema import Draft202012Validator
 
 from surefoot.graph.answer_shapes import goal_shape, plan_shape
 from surefoot.graph.values import JsonObject
-from surefoot.nodes.planning_prompts import plan_schema
+from surefoot.nodes.planning_prompts import plan_outline, plan_schema
 
 COMMON: JsonObject = {
     "id": "a",
@@ -67,3 +67,9 @@ def test_the_schema_of_a_goal_names_its_objectives_and_criteria() -> None:
     covers = plan_schema(goal, {})["$defs"]["tool_Subtask"]["properties"]["covers"]
     assert covers["items"] == {"enum": ["o1", "a1"]}
     Draft202012Validator.check_schema(goal_shape())
+
+
+def test_the_example_of_a_plan_is_about_the_artifact_that_is_asked_for() -> None:
+    goal = {"acceptance": [{"type": "judge"}, {"type": "artifact", "name": "x/report.md"}]}
+    assert '"outputs": ["report.md"]' in plan_outline(goal)
+    assert "summary.md" in plan_outline({}) and "summary.md" not in plan_outline(goal)

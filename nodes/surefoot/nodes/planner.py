@@ -37,9 +37,9 @@ from surefoot.nodes.planning import (
 )
 from surefoot.nodes.planning_prompts import (
     GOAL_OUTLINE,
-    PLAN_OUTLINE,
     goal_matter,
     plan_matter,
+    plan_outline,
     plan_schema,
 )
 from surefoot.nodes.replanning import redraft
@@ -132,7 +132,7 @@ async def _question(state: TaskState, context: TaskContext, planning: Round, sta
         answer = await _last_answer(planning, context) if faults else ""
         seconds = await context.history()
         matter = plan_matter(tools, seen, faults=faults, answer=answer, seconds=seconds)
-        shape, outline = plan_schema(goal, context.specs), PLAN_OUTLINE
+        shape, outline = plan_schema(goal, context.specs), plan_outline(goal)
     return Ask(
         call=stage,
         role="planner",

@@ -134,6 +134,16 @@ def plan_matter(
     return _joined(parts)
 
 
+def plan_outline(goal: JsonObject) -> str:
+    """The example of a plan, about the artifact that the goal's criteria ask for.
+
+    Weak models answer with the example as it stands: then it had better be about their goal.
+    """
+    wanted = [one for one in goal.get("acceptance") or () if one.get("type") == "artifact"]
+    name = str(wanted[0].get("name") or "") if wanted else ""
+    return PLAN_OUTLINE.replace("summary.md", name.rpartition("/")[2] or "summary.md")
+
+
 def plan_schema(goal: JsonObject, tools: Mapping[str, ToolSpec]) -> JsonObject:
     """The schema of a plan for this goal with these tools: no other name fits it."""
     stated = [*(goal.get("objectives") or ()), *(goal.get("acceptance") or ())]

@@ -26,7 +26,7 @@ from surefoot.nodes.context import TaskContext, limits_of, views
 from surefoot.nodes.endings import end
 from surefoot.nodes.inputs_seen import describe_inputs
 from surefoot.nodes.planning import shape_fault
-from surefoot.nodes.planning_prompts import PLAN_OUTLINE, plan_matter, plan_schema
+from surefoot.nodes.planning_prompts import plan_matter, plan_outline, plan_schema
 from surefoot.nodes.replan_prompts import remainder_matter
 
 SHOWN_ANSWER = 16_000
@@ -99,7 +99,7 @@ async def _question(request: Replan, state: TaskState, context: TaskContext) -> 
         brief=brief_of(meant, context, views(state, context)),
         matter=matter,
         schema=plan_schema(meant.get("goal") or {}, context.specs),
-        outline=PLAN_OUTLINE,
+        outline=plan_outline(meant.get("goal") or {}),
         rounds=1,
         shape_binds=False,
     )
