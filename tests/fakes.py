@@ -160,6 +160,26 @@ class FakeLedger:
                 moved = replace(row, scope=call.scope, subtask=call.subtask)
                 self.rows[key, call.scope] = moved
 
+    async def standing(
+        self, task_id: str, subtasks: Sequence[str], *, attempt: int | None = None
+    ) -> list[EffectRow]:
+        below = tuple(f"{id}/" for id in subtasks)
+        return [
+            row
+            for row in reversed(self.rows.values())
+            if (row.subtask in subtasks or row.subtask.startswith(below))
+            and row.state in ("intent", "done")
+            and attempt in (None, row.attempt)
+        ]
+
+    async def left_standing(self, task_id: str, tool: str) -> list[EffectRow]:
+        return [row for row in reversed(self.rows.values()) if row.tool == tool and row.rolled_back]
+
+    async def leave_standing(self, task_id: str, rows: Sequence[EffectRow]) -> None:
+        await self._commit()
+        for row in rows:
+            self.rows[row.key, row.scope] = replace(row, rolled_back=True)
+
     async def intend(self, call: EffectCall) -> EffectRow | None:
         await self._commit()
         row = self.rows.get((call.key, call.scope))
@@ -174,6 +194,7 @@ class FakeLedger:
             state="intent",
             args=call.args,
             result=None,
+            effect=call.effect,
         )
         self.written.append("intent")
         return None

@@ -1,6 +1,7 @@
 """The task graph over stand-ins in memory: one task's surroundings, and short ways to plan."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from surefoot.graph.build import build_task_graph
 from surefoot.graph.control import TaskControl
 from surefoot.graph.ports import ToolReply
-from surefoot.graph.values import Json, JsonObject, Usage
+from surefoot.graph.values import Json, JsonObject, StoredValue, Usage
 from surefoot.nodes.context import TaskContext
 
 
@@ -22,6 +23,8 @@ class ListJournal:
         self.rows: dict[str, JsonObject] = {}
         self.columns: JsonObject = {}
         self.questions: dict[str, JsonObject] = {}
+        self.withdrawn: list[str] = []
+        self.snapshots: list[JsonObject] = []
 
     def event(
         self, type: str, *, subtask: str | None = None, attempt: int | None = None, **facts: Json
@@ -33,6 +36,13 @@ class ListJournal:
 
     def artifact(self, subtask: str, attempt: int, ref: Any) -> None:
         del subtask, attempt, ref
+
+    def withdraw(self, subtask: str, kept: Sequence[str] = ()) -> None:
+        del kept
+        self.withdrawn.append(subtask)
+
+    def snapshot(self, tier: str, *, manifest: StoredValue, **columns: Json) -> None:
+        self.snapshots.append({"tier": tier, "manifest": manifest, **columns})
 
     def plan(self, version: int, plan: JsonObject, reason: str) -> None:
         del version, plan, reason

@@ -158,6 +158,7 @@ async def test_readers_see_the_step_and_a_signal_ends_after_it(
         (shown,) = await until(current)
         assert (shown["step"], shown["step_state"], shown["attempt"]) == (2, "calling", 1)
         process.send_signal(signal.SIGINT)
+        await until(lambda: scene.process("status", "t", "--json").document["stopping"])
         opening.touch()
         assert process.wait(60) == 3
     assert len(models.of("agent")) == 1

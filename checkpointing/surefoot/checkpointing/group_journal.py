@@ -4,12 +4,12 @@ Its queue is apart from the task's, because it leaves with the checkpoints of th
 What is about the group as a whole becomes events of the subtask that the group is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from surefoot.checkpointing.journal import MOVING_COLUMNS, TaskJournal
 from surefoot.graph.ports import Clock
-from surefoot.graph.values import ArtifactRef, Json, JsonObject
+from surefoot.graph.values import ArtifactRef, Json, JsonObject, StoredValue
 
 UNTOLD = ("TaskStarted", "TaskResumed", "TaskCompleted")
 """What the plan around it tells of a group already."""
@@ -70,6 +70,17 @@ class GroupJournal(TaskJournal):
     def artifact(self, subtask: str, attempt: int, ref: ArtifactRef) -> None:
         """See `TaskJournal.artifact`."""
         super().artifact(self._full(subtask), attempt, ref)
+
+    def withdraw(self, subtask: str, kept: Sequence[str] = ()) -> None:
+        """See `TaskJournal.withdraw`."""
+        super().withdraw(self._full(subtask), kept)
+
+    def snapshot(self, tier: str, *, manifest: StoredValue, **columns: Json) -> None:
+        """See `TaskJournal.snapshot`."""
+        for name in ("subtask", "milestone"):
+            if columns.get(name):
+                columns[name] = self._full(columns[name])
+        super().snapshot(tier, manifest=manifest, **columns)
 
     def plan(self, version: int, plan: JsonObject, reason: str) -> None:
         """A plan version that was made here, as an event; a given one is told nowhere."""

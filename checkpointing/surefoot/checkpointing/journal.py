@@ -6,7 +6,7 @@ Readers are woken by NOTIFY at most every 100 ms; those who listen poll as well.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
@@ -14,13 +14,17 @@ from typing import Any, Protocol, cast
 from surefoot.checkpointing.outbox import Outbox
 from surefoot.graph.errors import LeaseLost
 from surefoot.graph.ports import Clock
-from surefoot.graph.values import ArtifactRef, Json, JsonObject
+from surefoot.graph.values import ArtifactRef, Json, JsonObject, StoredValue
 
 SUBTASK_COLUMNS = frozenset(
     "parent kind state attempt attempts rung degraded tool step step_state since started_at "
     "ended_at not_before result failure reason n marks".split()
 )
-QUESTION_COLUMNS = frozenset("subtask kind text open answer asked_at closed_at".split())
+QUESTION_COLUMNS = frozenset(
+    "subtask kind text open answer asked_at closed_at schema choices answered_at "
+    "answered_by".split()
+)
+SNAPSHOT_COLUMNS = frozenset("subtask attempt milestone state environment files bytes".split())
 USAGE_COLUMNS = frozenset("steps tokens cost_usd seconds failures".split())
 TASK_COLUMNS = USAGE_COLUMNS | frozenset(
     "name status stopping graph_version concurrency plan_version total progress progress_at "
@@ -28,7 +32,7 @@ TASK_COLUMNS = USAGE_COLUMNS | frozenset(
     "spec_digest".split()
 )
 TIME_COLUMNS = frozenset(
-    "since started_at ended_at not_before asked_at closed_at progress_at".split()
+    "since started_at ended_at not_before asked_at closed_at answered_at progress_at".split()
 )
 MOVING_COLUMNS = USAGE_COLUMNS | {"progress", "progress_at", "total"}
 """What a task's groups tell as well: whichever journal leaves last, the newest values stand."""
@@ -87,6 +91,16 @@ class TaskJournal:
         """A new visible version; the same version again changes nothing."""
         at = {"subtask": subtask, "attempt": attempt, "at": self._clock()}
         self._queued.artifacts.append({**at, **ref})
+
+    def withdraw(self, subtask: str, kept: Sequence[str] = ()) -> None:
+        """Its artifacts (and its children's) are no longer good, besides those of these sha256."""
+        row: JsonObject = {"subtask": subtask, "kept": list(kept), "at": self._clock()}
+        self._queued.withdrawals.append(row)
+
+    def snapshot(self, tier: str, *, manifest: StoredValue, **columns: Json) -> None:
+        """A snapshot (see the table): `full` of a subtask, or `complete` at a milestone."""
+        row: JsonObject = {"tier": tier, "manifest": manifest, "at": self._clock()}
+        self._queued.snapshots.append({**row, **_known(columns, SNAPSHOT_COLUMNS)})
 
     def plan(self, version: int, plan: JsonObject, reason: str) -> None:
         """A plan version."""

@@ -81,6 +81,43 @@ class PostgresLedger:
             if await cursor.fetchone() is None:
                 raise LeaseLost(call.task_id)
 
+    async def standing(
+        self, task_id: str, subtasks: Sequence[str], *, attempt: int | None = None
+    ) -> list[EffectRow]:
+        """What subtasks (and their children) did and still stands, newest first.
+
+        Raises:
+            DatabaseUnavailable: asking again is harmless; so for the next two.
+        """
+        asked = {"task_id": task_id, "subtasks": list(subtasks), "attempt": attempt}
+        return await self._rows("standing", asked)
+
+    async def left_standing(self, task_id: str, tool: str) -> list[EffectRow]:
+        """Rows of a tool whose work was taken back while they stay done, newest first."""
+        return await self._rows("left_standing", {"task_id": task_id, "tool": tool})
+
+    async def leave_standing(self, task_id: str, rows: Sequence[EffectRow]) -> None:
+        """Mark rows as `rolled_back`.
+
+        Raises:
+            LeaseLost: nothing was written.
+        """
+        parameters = {
+            "task_id": task_id,
+            "epoch": self.lease_of(task_id).epoch,
+            "keys": [row.key for row in rows],
+            "scopes": [row.scope for row in rows],
+        }
+        async with self.database.borrowed() as connection:
+            cursor = await connection.execute(queries("ledger")["leave_standing"], parameters)
+            if await cursor.fetchone() is None:
+                raise LeaseLost(task_id)
+
+    async def _rows(self, name: str, parameters: JsonObject) -> list[EffectRow]:
+        async with self.database.borrowed() as connection:
+            cursor = await connection.execute(queries("ledger")[name], parameters)
+            return [_effect_row(row) for row in await cursor.fetchall()]
+
     async def intend(self, call: EffectCall) -> EffectRow | None:
         """Write the intent, unless a row stands: then return that one (see `ports.Ledger`).
 
@@ -220,4 +257,6 @@ def _effect_row(row: dict[str, Any]) -> EffectRow:
         result=row["result"],
         artifacts=tuple(row["artifacts"] or ()),
         note=row["note"] or "",
+        effect=row["effect"],
+        rolled_back=row["rolled_back"],
     )

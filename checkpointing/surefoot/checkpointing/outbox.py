@@ -26,6 +26,8 @@ class Outbox:
     subtasks: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     events: list[JsonObject] = field(default_factory=list[JsonObject])
     artifacts: list[JsonObject] = field(default_factory=list[JsonObject])
+    withdrawals: list[JsonObject] = field(default_factory=list[JsonObject])
+    snapshots: list[JsonObject] = field(default_factory=list[JsonObject])
     plans: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
     questions: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     task: JsonObject = field(default_factory=dict[str, Any])
@@ -34,7 +36,8 @@ class Outbox:
 
     def __bool__(self) -> bool:
         keyed = self.subtasks or self.plans or self.questions or self.task
-        return bool(keyed or self.events or self.artifacts)
+        listed = self.events or self.artifacts or self.withdrawals or self.snapshots
+        return bool(keyed or listed)
 
     def parameters(self) -> dict[str, Any]:
         """The filled parts as `jsonb` texts, by part name."""
@@ -42,6 +45,8 @@ class Outbox:
             "subtasks": list(self.subtasks.values()),
             "events": self.events,
             "artifacts": self.artifacts,
+            "withdrawals": self.withdrawals,
+            "snapshots": self.snapshots,
             "plans": list(self.plans.values()),
             "questions": list(self.questions.values()),
             "task": self.task,
@@ -55,6 +60,8 @@ class Outbox:
             "subtasks": self.subtasks,
             "events": self.events,
             "artifacts": self.artifacts,
+            "withdrawals": self.withdrawals,
+            "snapshots": self.snapshots,
             "plans": self.plans,
             "questions": self.questions,
             f"task:{columns}": self.task,
@@ -68,6 +75,8 @@ class Outbox:
                 own.setdefault(id, {}).update(row)
         self.events += later.events
         self.artifacts += later.artifacts
+        self.withdrawals += later.withdrawals
+        self.snapshots += later.snapshots
         self.plans.update(later.plans)
         self.task.update(later.task)
         return self

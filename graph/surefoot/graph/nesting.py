@@ -285,6 +285,8 @@ class Groups:
             slots=outer.slots,
             usage=usage,
             models=outer.models,
+            ledger=outer.ledger,
+            workspace=outer.workspace,
             clock=outer.clock,
             draw=outer.draw,
             held_since=outer.clock(),

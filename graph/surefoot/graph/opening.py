@@ -204,6 +204,7 @@ async def open_task(
         specs=host.specs,
         slots=stored.concurrency,
         models=models.client,
+        ledger=shared.ledger,
         usage=stored.usage,
         raised=stored.spec.get("raised") or {},
         manifest=found,

@@ -61,6 +61,9 @@ class EffectRow:
     artifacts: tuple[ArtifactRef, ...] = ()
     note: str = ""
     """What `settle` was told."""
+    effect: EffectKind = "irreversible"
+    rolled_back: bool = False
+    """The work that did it was taken back; the effect stands and answers who means it again."""
 
 
 class Ledger(Protocol):
@@ -76,6 +79,26 @@ class Ledger(Protocol):
         `removed`: ids that a replan took out of the plan; their children are meant as well. A row
         answers one other subtask only. Raises as `intend`.
         """
+        ...
+
+    async def standing(
+        self, task_id: str, subtasks: Sequence[str], *, attempt: int | None = None
+    ) -> list[EffectRow]:
+        """What subtasks (and their children) did or may have done and still stands, newest first.
+
+        `attempt`: of that attempt alone. Rows in state intent or done, `idempotent` ones included.
+        """
+        ...
+
+    async def leave_standing(self, task_id: str, rows: Sequence[EffectRow]) -> None:
+        """The work behind these rows was taken back while they stay done: `rolled_back`.
+
+        Raises LeaseLost.
+        """
+        ...
+
+    async def left_standing(self, task_id: str, tool: str) -> list[EffectRow]:
+        """Rows of a tool that are `rolled_back`, newest first: what a new call may mean again."""
         ...
 
     async def intend(self, call: EffectCall) -> EffectRow | None:
@@ -98,6 +121,50 @@ class Ledger(Protocol):
     ) -> None:
         """Write the outcome durably before anybody hears of it."""
         ...
+
+
+class NoLedger:
+    """A ledger in which nothing is written: a plan that is only made has no effects."""
+
+    async def find(self, task_id: str, key: str, scope: str) -> EffectRow | None:
+        """See `Ledger.find`."""
+        del task_id, key, scope
+
+    async def adopt(self, call: EffectCall, removed: Sequence[str]) -> None:
+        """See `Ledger.adopt`."""
+        del call, removed
+
+    async def standing(
+        self, task_id: str, subtasks: Sequence[str], *, attempt: int | None = None
+    ) -> list[EffectRow]:
+        """See `Ledger.standing`."""
+        del task_id, subtasks, attempt
+        return []
+
+    async def leave_standing(self, task_id: str, rows: Sequence[EffectRow]) -> None:
+        """See `Ledger.leave_standing`."""
+        del task_id, rows
+
+    async def left_standing(self, task_id: str, tool: str) -> list[EffectRow]:
+        """See `Ledger.left_standing`."""
+        del task_id, tool
+        return []
+
+    async def intend(self, call: EffectCall) -> EffectRow | None:
+        """See `Ledger.intend`."""
+        raise AssertionError(f"{call.tool} has an effect, and there is no ledger")
+
+    async def settle(
+        self,
+        call: EffectCall,
+        state: EffectState,
+        *,
+        result: StoredValue | None = None,
+        artifacts: Sequence[ArtifactRef] = (),
+        note: str = "",
+    ) -> None:
+        """See `Ledger.settle`."""
+        del call, state, result, artifacts, note
 
 
 # --- artifacts -------------------------------------------------------------------------------
@@ -125,6 +192,98 @@ class ArtifactStore(Protocol):
     async def materialise(self, ref: ArtifactRef, folder: Path) -> Path:
         """A read-only copy at `folder/NAME`; made once, returned again when it is intact."""
         ...
+
+
+# --- the workspace ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What was changed to make the workspace what a manifest says; paths relative to it."""
+
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: StoredValue | None = None
+    """Manifest of what lay there before: nothing that anybody wrote is lost."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All that was touched."""
+        return (*self.changed, *self.removed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What lay in the workspace, or below some globs of it, at one moment."""
+
+    stored: StoredValue
+    """path -> {kind, mode, size, sha256 | target}, as `checkpointing.workspace` writes it."""
+    files: int
+    bytes: int
+
+
+class Workspace(Protocol):
+    """Snapshots of the folder that tools work in: contents in the store, unchanged files once.
+
+    A snapshot is whole or is none. Paths are relative to the workspace. Raises TransientError
+    where the store or the folder cannot be read or written.
+    """
+
+    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> None:
+        """Remember what lies under `writes`, durably, before an attempt begins.
+
+        Once per attempt: of one that was cut and begins again the first memory stands. Raises
+        LeaseLost.
+        """
+        ...
+
+    async def put_back(self, subtask: str, attempt: int) -> Restored | None:
+        """Make what lies under the attempt's `writes` what it was before; None: not remembered."""
+        ...
+
+    async def take(self, writes: Sequence[str] | None = None) -> Manifest:
+        """What lies there now, everything or under these globs; contents are in the store."""
+        ...
+
+    async def restore(self, manifest: StoredValue, writes: Sequence[str] | None = None) -> Restored:
+        """Make the workspace (or what lies under these globs) what a manifest says."""
+        ...
+
+    async def differences(
+        self, manifest: StoredValue, writes: Sequence[str] | None = None
+    ) -> list[str]:
+        """What is not as a manifest says, one line each (`out.txt has changed`)."""
+        ...
+
+
+class NoWorkspace:
+    """Nothing is remembered and nothing put back: a graph without a folder of its own."""
+
+    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> None:
+        """See `Workspace.before`."""
+        del subtask, attempt, writes
+
+    async def put_back(self, subtask: str, attempt: int) -> Restored | None:
+        """See `Workspace.put_back`."""
+        del subtask, attempt
+        return None
+
+    async def take(self, writes: Sequence[str] | None = None) -> Manifest:
+        """See `Workspace.take`."""
+        del writes
+        return Manifest(stored=StoredValue(value={}), files=0, bytes=0)
+
+    async def restore(self, manifest: StoredValue, writes: Sequence[str] | None = None) -> Restored:
+        """See `Workspace.restore`."""
+        del manifest, writes
+        return Restored()
+
+    async def differences(
+        self, manifest: StoredValue, writes: Sequence[str] | None = None
+    ) -> list[str]:
+        """See `Workspace.differences`."""
+        del manifest, writes
+        return []
 
 
 # --- the runner ------------------------------------------------------------------------------
@@ -284,6 +443,14 @@ class Journal(Protocol):
         """A new visible version of an artifact."""
         ...
 
+    def withdraw(self, subtask: str, kept: Sequence[str] = ()) -> None:
+        """Its artifacts (and its children's) are no longer good, besides those of these sha256."""
+        ...
+
+    def snapshot(self, tier: str, *, manifest: StoredValue, **columns: Json) -> None:
+        """A snapshot: `full` of a subtask, or `complete` at a milestone (see migrations)."""
+        ...
+
     def plan(self, version: int, plan: JsonObject, reason: str) -> None:
         """A plan version."""
         ...
@@ -377,6 +544,10 @@ __all__ = [
     "EffectState",
     "Journal",
     "Ledger",
+    "Manifest",
+    "NoLedger",
+    "NoWorkspace",
+    "Restored",
     "Runner",
     "StopSign",
     "SubtaskWork",
@@ -386,4 +557,5 @@ __all__ = [
     "ToolSpec",
     "Undo",
     "WorkOrder",
+    "Workspace",
 ]

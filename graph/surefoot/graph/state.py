@@ -130,6 +130,27 @@ class Replans(TypedDict, total=False):
     """The newest wish of a person that came to nothing: `{command, faults}`."""
 
 
+class Back(TypedDict):
+    """A wish to go back, from the moment it is uttered until the rollback node has done it."""
+
+    by: str
+    """`milestone`, `reflection`, `person`; a person's is not counted."""
+    reason: str
+    milestone: NotRequired[str]
+    """Back to this passed milestone, or to `start`."""
+    reopen: NotRequired[list[str]]
+    """Instead: these subtasks (local ids) and nothing else are done again."""
+    command: NotRequired[int]
+    """The command that asked for it."""
+
+
+class Applied(TypedDict):
+    """A command that was applied or refused: what its sender is told."""
+
+    id: int
+    outcome: JsonObject
+
+
 class TaskInput(TypedDict, total=False):
     """What the graph is invoked with: a task file, or `go` (any number) to continue its thread."""
 
@@ -142,6 +163,7 @@ class TaskInput(TypedDict, total=False):
 class TaskState(TypedDict, total=False):
     """The channels. `ending` is set once it is known how the task ends, before it has ended.
 
+    `rollbacks` are those that count. `applied`: commands whose senders may not have heard yet.
     Groups alone have `spent` (what they used of their own budget) and `tried` (their last go).
     """
 
@@ -172,4 +194,7 @@ class TaskState(TypedDict, total=False):
     tried: int
     replan: Replan | None
     replans: Replans
+    back: Back | None
+    rollbacks: int
+    applied: list[Applied]
     status: str

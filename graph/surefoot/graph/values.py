@@ -56,13 +56,36 @@ FAILS_ONCE = ("bad_arguments", "bad_reference", "result_too_large", "not_json", 
 """Failure kinds that another try cannot change; they are never retried."""
 
 
+QuestionKind = Literal[
+    "unknown_effect",
+    "ask",
+    "inconsistent_state",
+    "approve",
+    "check",
+    "verdict",
+    "milestone",
+    "other_effect",
+    "undo_failed",
+]
+"""`ask`: a rung says so. `approve`: a call, before it is made. `check`: a `person` check.
+`verdict`: a judge was not sure. `milestone`: one did not hold. `other_effect`: work that was taken
+back has left something irreversible, and now something else is meant. `undo_failed`: a way back is
+blocked."""
+
+
 class Question(TypedDict):
     """What only a person can decide. `id` is durable and unique within the task."""
 
     id: str
     subtask: str | None
-    kind: Literal["unknown_effect", "ask", "inconsistent_state", "approve", "check"]
+    kind: QuestionKind
     text: str
+    choices: NotRequired[list[str]]
+    """The words that answer it, the first that fits best; absent: what `schema` says."""
+    schema: NotRequired[JsonObject]
+    """JSON Schema of an answer (`questions.parse_answer` takes common synonyms as well)."""
+    facts: NotRequired[JsonObject]
+    """What its answer is applied to (the milestone, the effect's key, the call's digest ...)."""
 
 
 class Outcome(TypedDict):
@@ -142,6 +165,16 @@ class Record(TypedDict, total=False):
     """The failure that a reflection was ordered for."""
     choices: list[str]
     """What policy left to that reflection."""
+    args: JsonObject
+    """Arguments that a person gave instead of the plan's."""
+    said: dict[str, Json]
+    """What people answered to questions about the present attempt, by question id."""
+    edited: bool
+    """The result is a person's."""
+    files: StoredValue
+    """The manifest of what lies under its `writes` since it was accepted."""
+    wishes: list[JsonObject]
+    """A group's: commands for what is inside it, to be applied when it goes on."""
 
 
 class MilestoneRecord(TypedDict):
@@ -155,6 +188,8 @@ class MilestoneRecord(TypedDict):
     records_digest: str
     snapshot: StoredValue
     """All records as they were, artifacts included: what a rollback restores."""
+    manifest: NotRequired[StoredValue]
+    """The workspace as it was."""
     verdicts: list[JsonObject]
 
 

@@ -21,8 +21,12 @@ from surefoot.graph.ports import (
     Control,
     Draw,
     Journal,
+    Ledger,
+    NoLedger,
+    NoWorkspace,
     Runner,
     ToolSpec,
+    Workspace,
 )
 from surefoot.graph.progress import ProgressMeter, meter_of
 from surefoot.graph.readiness import ReadySet
@@ -78,6 +82,8 @@ class TaskContext:
     slots: int
     usage: Usage
     models: ModelClient = field(default_factory=NoModels)
+    ledger: Ledger = field(default_factory=NoLedger)
+    workspace: Workspace = field(default_factory=NoWorkspace)
     raised: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     manifest: JsonObject = field(default_factory=dict[str, Any])
     """Digests of declared inputs and tool modules as they are now (consistency check)."""

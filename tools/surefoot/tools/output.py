@@ -96,6 +96,7 @@ class OutputPipe:
             self._emit(self._rest)
             self._rest = b""
         if self._taken > MAX_CALL_BYTES:
+            self._rest = b""  # its end will not come: the note is the last that is said
             self._emit(f"(more than {MAX_CALL_BYTES} bytes printed: the rest is left out)".encode())
 
     def _emit(self, line: bytes) -> None:

@@ -25,7 +25,7 @@ with calls as materialized (
     on conflict (task_id, key, scope) do update set
         subtask = excluded.subtask, attempt = excluded.attempt, tool = excluded.tool,
         effect = excluded.effect, state = excluded.state, args = excluded.args,
-        result = null, artifacts = null, note = null,
+        result = null, artifacts = null, note = null, rolled_back = false,
         intent_at = excluded.intent_at, outcome_at = null
     where effects.state in ('failed', 'compensated') or excluded.effect in ('idempotent', 'read')
         or (effects.state = 'intent' and effects.intent_at = excluded.intent_at)
@@ -106,3 +106,33 @@ from outcomes c order by c.place
 select * from surefoot.effects
 where task_id = %(task_id)s and key = %(key)s and scope = %(scope)s
     and state in ('intent', 'done')
+
+-- name: standing
+-- Newest first: the order in which they are taken back.
+select * from surefoot.effects e
+where task_id = %(task_id)s and state in ('intent', 'done')
+    and (%(attempt)s::int is null or attempt = %(attempt)s)
+    and exists (
+        select 1 from unnest(%(subtasks)s::text[]) as s (id)
+        where e.subtask = s.id or starts_with(e.subtask, s.id || '/')
+    )
+order by coalesce(outcome_at, intent_at) desc, intent_at desc, key
+
+-- name: left_standing
+select * from surefoot.effects
+where task_id = %(task_id)s and tool = %(tool)s and rolled_back and state in ('intent', 'done')
+order by coalesce(outcome_at, intent_at) desc, key
+
+-- name: leave_standing
+with fence as materialized (
+    select id from surefoot.tasks
+    where id = %(task_id)s and lease_epoch = %(epoch)s
+    for key share
+), marked as (
+    update surefoot.effects e set rolled_back = true
+    from fence, unnest(%(keys)s::text[], %(scopes)s::text[]) as r (key, scope)
+    where e.task_id = fence.id and e.key = r.key and e.scope = r.scope
+        and e.state in ('intent', 'done')
+    returning 1
+)
+select (select count(*) from marked) as marked from fence

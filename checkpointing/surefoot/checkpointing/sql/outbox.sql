@@ -69,6 +69,30 @@ artifacts_in as (
     where newest.version is null or (newest.sha256, newest.attempt) <> (a.sha256, a.attempt)
 )
 
+-- name: withdrawals
+-- What was taken back is good no more: versions of a subtask (and its children) up to now.
+withdrawals_in as (
+    update surefoot.artifacts a set withdrawn_at = to_timestamp(w.at)
+    from fence cross join jsonb_to_recordset(%(withdrawals)s::jsonb)
+        as w (subtask text, kept jsonb, at double precision)
+    where a.task_id = fence.id and a.withdrawn_at is null
+        and (a.subtask = w.subtask or starts_with(a.subtask, w.subtask || '/'))
+        and not coalesce(w.kept @> to_jsonb(a.sha256), false)
+)
+
+-- name: snapshots
+snapshots_in as (
+    insert into surefoot.snapshots
+        (task_id, tier, subtask, attempt, milestone, manifest, state, environment, files, bytes, at)
+    select
+        fence.id, s.tier, s.subtask, s.attempt, s.milestone, s.manifest, s.state, s.environment,
+        s.files, s.bytes, to_timestamp(s.at)
+    from fence cross join jsonb_to_recordset(%(snapshots)s::jsonb) as s (
+        tier text, subtask text, attempt int, milestone text, manifest jsonb, state jsonb,
+        environment jsonb, files int, bytes bigint, at double precision
+    )
+)
+
 -- name: plans
 plans_in as (
     insert into surefoot.plans (task_id, version, plan, reason, at)
@@ -87,14 +111,19 @@ questions_in as (
     cross join lateral jsonb_populate_record(
         coalesce(
             (select q from surefoot.questions q where q.task_id = fence.id and q.id = r.changes ->> 'id'),
-            row(fence.id, r.changes ->> 'id', null, 'ask', '', true, null, now(), null)::surefoot.questions
+            row(
+                fence.id, r.changes ->> 'id', null, 'ask', '', true, null, now(), null, null, null, null,
+                null
+            )::surefoot.questions
         ),
         r.changes
     ) as n
     on conflict (task_id, id) do update set
         subtask = excluded.subtask, kind = excluded.kind, text = excluded.text,
         open = excluded.open, answer = excluded.answer,
-        asked_at = excluded.asked_at, closed_at = excluded.closed_at
+        asked_at = excluded.asked_at, closed_at = excluded.closed_at,
+        schema = excluded.schema, choices = excluded.choices,
+        answered_at = excluded.answered_at, answered_by = excluded.answered_by
 )
 
 -- name: task
