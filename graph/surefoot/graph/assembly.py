@@ -1,7 +1,8 @@
 """The task graph, assembled: nodes, ways, and what they are injected with.
 
     START -> load -> planner -> validator -> dispatcher <-> executor -> reflector
-    dispatcher -> checkpoint_judge | human | END        checkpoint_judge -> dispatcher | END ...
+    dispatcher -> checkpoint_judge | planner | rollback | human | END
+    checkpoint_judge -> dispatcher | END ...
 
 dispatcher, executor and reflector route with `Command(goto)` (their ways are declared with
 `destinations`), the others by conditional edges; never both on one node.
@@ -26,6 +27,9 @@ from surefoot.nodes.rollback import roll_back
 from surefoot.nodes.validator import after_validator, check_plan
 
 Act = Callable[[TaskState, TaskContext], Awaitable[Any]]
+
+DISPATCHED = ("executor", "checkpoint_judge", "planner", "rollback", "human", END)
+"""Where the dispatcher routes."""
 
 RECURSION_LIMIT = 2**31 - 1
 """Supersteps per go: as good as none. A task ends by its own limits, never by the graph's."""
@@ -89,7 +93,7 @@ def _add_nodes(graph: TaskGraph, contexts: Contexts) -> None:
     add("load", load)
     add("planner", draft_plan)
     add("validator", check_plan)
-    add("dispatcher", dispatch, ("executor", "checkpoint_judge", "planner", "human", END))
+    add("dispatcher", dispatch, DISPATCHED)
     add("executor", execute, ("reflector", "dispatcher"))
     add("reflector", reflect, ("dispatcher", "planner", "rollback", "human"))
     add("checkpoint_judge", judge)

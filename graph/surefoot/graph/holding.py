@@ -42,16 +42,15 @@ class _Running:
     commands: list[Command] = field(default_factory=list[Command])
 
     def obey(self, command: Command) -> None:
-        """A command arrived; it counts as applied once this go has ended.
+        """A command arrived: a stop counts as applied once this go has ended.
 
-        What the nodes apply (`replan`) is told of by them.
+        What the nodes apply is told of by them.
         """
-        if command.name == "replan":
+        if command.name not in ("cancel", "pause"):
             self.control.ask(command)
             return
         self.commands.append(command)
-        if command.name == "cancel":
-            self.control.stop("cancel")
+        self.control.stop(command.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,8 @@ class HostedContexts:
             guest = self._guests.pop((loop, context.task_id), None)
             if guest is None:
                 return
+            if context.over:
+                context.tell_senders()
             await guest.stack.aclose()
             await self._close_idle(loop)
 

@@ -5,7 +5,12 @@ elsewhere only whether a process is there.
 """
 
 import os
+import signal
+import time
 from pathlib import Path
+
+TOOLS_MARK = "SUREFOOT_TOOLS"
+"""Environment variable by which the processes of one root of tools are found, wherever they went."""
 
 _PROC = Path("/proc")
 _HAS_PROC = Path("/proc/self/stat").exists()
@@ -66,6 +71,60 @@ def processes_marked(mark: str) -> list[int]:
         if wanted in entries:
             found.append(int(name))
     return found
+
+
+def end_family(pid: int, started: float, *, seconds: float) -> list[int]:
+    """Kill a root of tool processes with everything it started; blocks until that is gone.
+
+    The root is stopped first: it forks nothing more, and adopts what the killed ones leave behind,
+    so that nothing slips out of sight. What left the tree is found by the root's mark.
+
+    Args:
+        pid: the root.
+        started: when it began; another process that has its pid by now is left alone.
+        seconds: at most so long.
+
+    Returns:
+        The pids that still live then (they are another user's, or hang in the kernel).
+    """
+    if not same_process(pid, started):
+        return []
+    mark = _mark_of(pid)
+    _send(pid, signal.SIGSTOP)
+    until = time.monotonic() + seconds
+    while True:
+        family = {*descendants_of(pid), *(processes_marked(mark) if mark else ())} - {pid}
+        living = [one for one in family - {os.getpid()} if process_started(one) is not None]
+        if not living and not same_process(pid, started):
+            return []
+        if time.monotonic() >= until:
+            return [*living, pid] if same_process(pid, started) else living
+        for one in living or [pid]:
+            _send(one, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def same_process(pid: int, started: float) -> bool:
+    """True while this very incarnation runs: a reused pid has another start time."""
+    now = process_started(pid)
+    return now is not None and abs(now - started) < 0.02
+
+
+def _mark_of(pid: int) -> str:
+    """The `NAME=value` by which the processes of a root are found, "" where it has none."""
+    try:
+        entries = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    name = f"{TOOLS_MARK}=".encode()
+    return next((one.decode() for one in entries if one.startswith(name)), "")
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -188,6 +188,7 @@ class Engine(Holder):
                 ):
                     pass
                 await held.journal.flush()
+                held.opened.context.tell_senders()
                 await bump_durations(self.database, held.opened.context.durations)
                 return
             except DatabaseUnavailable:

@@ -1,7 +1,7 @@
-"""How people step in while a task exists: a new remainder of its plan.
+"""How people step in while a task exists: one way for every command that changes it.
 
-The task's holder applies a command and says so; where nobody holds the task, the caller does it
-under the lease, in a go that does nothing else.
+A command is a row. The task's holder applies it and says what came of it; where nobody holds the
+task, the caller does that under the lease, in a go that does nothing else.
 """
 
 import asyncio
@@ -13,13 +13,15 @@ from langchain_core.tools import BaseTool
 from surefoot.checkpointing.tasks import command_outcome, record_command, withdraw_command
 from surefoot.graph.errors import LeaseHeld, UsageError
 from surefoot.graph.model_roles import ModelRoles
+from surefoot.graph.ports import Command
 from surefoot.graph.session import Engine
 from surefoot.graph.values import Json, JsonObject
-from surefoot.nodes.wishes import wish_of_command
 
 LOOK_EVERY_S = 0.1
 LOOKS = 10
 """After so many looks it is asked whether the holder is still there."""
+
+OVER = ("completed", "cancelled")
 
 
 async def replan(
@@ -49,74 +51,95 @@ async def replan(
     """
     if bool(require) == bool(plan):
         raise UsageError("usage", "give either what is required (--require) or a plan (--plan)")
-    args: JsonObject = {"require": require} if require else {"plan": plan}
-    while True:
-        await _check_state(engine, task_id, needs_planner=bool(require))
-        with contextlib.suppress(LeaseHeld):
-            return await _unheld(engine, task_id, args, objects, by)
-        if await _by_holder(engine, task_id, args, by):
-            return None
-
-
-async def _check_state(engine: Engine, task_id: str, *, needs_planner: bool) -> None:
     row = await engine.row(task_id)
-    if row["status"] in ("completed", "cancelled"):
+    if row["status"] in OVER:
         raise UsageError(
             "wrong_state", f"task {task_id!r} is {row['status']}: there is nothing left to plan"
         )
     roles = ModelRoles.of(row["spec"]["task"], engine.settings.model)
-    if needs_planner and not roles.ladders["planner"]:
+    if require and not roles.ladders["planner"]:
         raise UsageError(
             "missing_model",
             "--require needs a planning model: name one with `model:` in the task file or "
             "SUREFOOT_MODEL, or give the new plan itself with --plan FILE",
         )
+    args: JsonObject = {"require": require} if require else {"plan": plan}
+    outcome = await step_in(engine, task_id, "replan", args, objects=objects, by=by)
+    if outcome.get("faults"):
+        raise _refused(task_id, outcome["faults"])
+
+
+async def step_in(
+    engine: Engine,
+    task_id: str,
+    name: str,
+    args: JsonObject,
+    *,
+    objects: Sequence[BaseTool] = (),
+    by: str = "person",
+) -> JsonObject:
+    """Have a command applied, by the task's holder or by ourselves; returns what came of it.
+
+    Args:
+        engine: of this process.
+        task_id: of the task.
+        name: of the command: one of `nodes.commands.COMMANDS`, or `replan`.
+        args: its arguments.
+        objects: the tool objects that the task was made with.
+        by: who asked, for the history.
+
+    Raises:
+        UsageError: there is no such task, or the command was refused; nothing was changed.
+    """
+    await engine.row(task_id)
+    id = await record_command(engine.database, task_id, name, args, by=by)
+    command = Command(id=id, name=name, args=args, by=by)
+    try:
+        outcome = await _applied(engine, task_id, command, objects)
+    except BaseException:
+        await withdraw_command(engine.database, id)
+        raise
+    error = outcome.get("error")
+    if error:
+        raise UsageError(error["code"], error["message"])
+    return outcome
+
+
+async def _applied(
+    engine: Engine, task_id: str, command: Command, objects: Sequence[BaseTool]
+) -> JsonObject:
+    while True:
+        with contextlib.suppress(LeaseHeld):
+            await _unheld(engine, task_id, command, objects)
+        for _ in range(LOOKS):
+            found = await command_outcome(engine.database, command.id)
+            if found is None:
+                raise UsageError("unknown_task", f"the task {task_id!r} was deleted meanwhile")
+            if found["applied_at"] is not None:
+                return found["outcome"] or {}
+            await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def _unheld(
-    engine: Engine, task_id: str, args: JsonObject, objects: Sequence[BaseTool], by: str
+    engine: Engine, task_id: str, command: Command, objects: Sequence[BaseTool]
 ) -> None:
-    """Do it under the lease. Raises LeaseHeld where somebody holds the task."""
-    before = await engine.row(task_id)
+    """Apply it under the lease. Raises LeaseHeld where somebody holds the task."""
     async with engine.hold(task_id, objects) as held:
+        found = await command_outcome(engine.database, command.id)
+        if found is not None and found["applied_at"] is not None:
+            return
         if not await held.saver.has_begun(task_id):
             raise UsageError(
                 "wrong_state", f"task {task_id!r} has not begun: `surefoot resume {task_id}` first"
             )
-        context = held.opened.context
-        context.only_replan = True
-        await engine.drive(held, {"go": 1, "replan": wish_of_command(args, by)})
-        if context.refused is not None:
-            raise _refused(task_id, context.refused)
-    after = await engine.row(task_id)
-    if after["plan_version"] == before["plan_version"]:
-        raise UsageError(
-            "wrong_state",
-            f"task {task_id!r} is {after['status']} and keeps its plan for now; the new one is "
-            f"made when it goes on: `surefoot questions {task_id}` and `surefoot status {task_id}`",
-        )
-
-
-async def _by_holder(engine: Engine, task_id: str, args: JsonObject, by: str) -> bool:
-    """Leave the command for the holder and wait; False when the holder is gone before it did it.
-
-    Raises:
-        UsageError: the plan has faults.
-    """
-    command = await record_command(engine.database, task_id, "replan", args, by=by)
-    while True:
-        for _ in range(LOOKS):
-            found = await command_outcome(engine.database, command)
-            if found is not None and found["applied_at"] is not None:
-                outcome: JsonObject = found["outcome"] or {}
-                if outcome.get("faults"):
-                    raise _refused(task_id, outcome["faults"])
-                return True
-            await asyncio.sleep(LOOK_EVERY_S)
-        with contextlib.suppress(LeaseHeld):
-            await engine.leases.release(await engine.leases.acquire(task_id))
-            if await withdraw_command(engine.database, command):
-                return False
+        held.opened.context.only_commands = True
+        held.opened.control.ask(command)
+        await engine.drive(held, {"go": 1})
+        if any(one.id == command.id for one in held.opened.control.asked()):
+            raise UsageError(
+                "wrong_state",
+                f"task {task_id!r} cannot do that now; see `surefoot status {task_id}`",
+            )
 
 
 def _refused(task_id: str, faults: Json) -> UsageError:

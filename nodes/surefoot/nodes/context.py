@@ -31,7 +31,7 @@ from surefoot.graph.ports import (
 from surefoot.graph.progress import ProgressMeter, meter_of
 from surefoot.graph.readiness import ReadySet
 from surefoot.graph.spending import Account, Purse
-from surefoot.graph.state import TaskState
+from surefoot.graph.state import Applied, TaskState
 from surefoot.graph.task import Budget
 from surefoot.graph.values import (
     EffectiveLimits,
@@ -120,10 +120,14 @@ class TaskContext:
     """What models cost; shares `usage`."""
     held: set[str] = field(default_factory=set[str])
     """Orders in flight whose first step is reserved and not yet made."""
-    only_replan: bool = False
-    """This go is for a new remainder alone: the task pauses once the wish is settled."""
-    refused: list[JsonObject] | None = None
-    """The faults of a person's wish for a new remainder that came to nothing in this go."""
+    only_commands: bool = False
+    """This go applies what people asked for and does nothing else: see `nodes.commands`."""
+    status_before: str = ""
+    """The task's status before such a go: it stays where nothing was changed."""
+    changed: bool = False
+    """A command changed something in this go."""
+    applied: list[Applied] = field(default_factory=list[Applied])
+    """What `state.applied` is once the present superstep is saved."""
     over: bool = False
     """This go has ended (END or a question): the host may let go of the task."""
     outer: "TaskContext | None" = None
@@ -155,6 +159,11 @@ class TaskContext:
 
     def __post_init__(self) -> None:
         self.account = Account(self.usage)
+
+    def tell_senders(self) -> None:
+        """Tell the senders of applied commands what came of them: the last superstep is saved."""
+        for applied in self.applied:
+            self.control.settle(applied["id"], applied["outcome"])
 
     def forget(self) -> None:
         """Drop derived views: the next node builds them anew from the state."""

@@ -14,15 +14,16 @@ from surefoot.graph.budget import exhausted, out_of_steps
 from surefoot.graph.index import container_of
 from surefoot.graph.plan import Unit
 from surefoot.graph.state import Order, Replan, TaskState
-from surefoot.graph.values import EffectiveLimits, Record, TaskFailure, Usage
+from surefoot.graph.values import EffectiveLimits, JsonObject, Record, TaskFailure, Usage
 from surefoot.nodes.briefs import pin_fault
+from surefoot.nodes.commands import apply_commands, tell_senders, update_of
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, note, views
 from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.orders import work_of
 from surefoot.nodes.wishes import next_wish, settle_wishes
 
-Node = Literal["executor", "checkpoint_judge", "planner", "human", "__end__"]
-Target = Literal["executor", "checkpoint_judge", "planner", "human", "end"]
+Node = Literal["executor", "checkpoint_judge", "planner", "rollback", "human", "__end__"]
+Target = Literal["executor", "checkpoint_judge", "planner", "rollback", "human", "end"]
 
 GROUPS_PER_SLOT = 2
 """Groups of one plan that run at once, per slot."""
@@ -49,16 +50,21 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     seen = views(state, context)
     limits = limits_of(state, context, seen)
     settle_wishes(state, context)
-    decided = Dispatch(ending=state.get("ending"))
+    tell_senders(state, context)
+    update = update_of(await apply_commands(state, context, seen), state)
+    state = _changed(state, update)
+    decided = Dispatch(ending=state.get("ending"), records=update.get("records", {}))
     busy = _busy(context)
     stopping = context.control.stopping() or stopped_around(context)
-    if context.only_replan and not state.get("replan"):
-        stopping = stopping or "pause"
+    if context.only_commands and _all_applied(state):
+        return _rest(state, context, seen, update, limits)
     if decided.ending is None and stopping is None:
         used: Usage = {**context.usage, "seconds": context.seconds()}
         decided.ending = pin_fault(state, context) or exhausted(limits, used)
     if stopping is not None or decided.ending is not None:
         _stop(state, context, seen, decided, stopping)
+    elif state.get("back"):
+        _hold_for(state, context, seen, decided, "rollback")
     elif _wants_replan(state, context, decided):
         _hold_for(state, context, seen, decided, "planner")
     elif seen.ready.due:
@@ -68,7 +74,44 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
         _start(state, context, seen, decided, limits)
         if not decided.orders and not busy:
             _nothing_to_start(state, context, seen, decided, limits)
-    return _command(state, context, seen, decided, limits)
+    return _command(state, context, seen, decided, limits, update)
+
+
+def _changed(state: TaskState, update: dict[str, Any]) -> TaskState:
+    """The state with what commands changed in it."""
+    if not update:
+        return state
+    merged: dict[str, Any] = {**state, **update}
+    for name in update.keys() & {"records", "decisions"}:
+        merged[name] = {**cast("JsonObject", state.get(name) or {}), **update[name]}
+    return cast("TaskState", merged)
+
+
+# --- goes for commands alone -----------------------------------------------------------------
+
+
+def _all_applied(state: TaskState) -> bool:
+    """Whether nothing is left to do in a go for commands alone."""
+    wished = state.get("replan") and state.get("ending") is None
+    return not wished and not state.get("back")
+
+
+def _rest(
+    state: TaskState,
+    context: TaskContext,
+    seen: Views,
+    update: dict[str, Any],
+    limits: EffectiveLimits,
+) -> Command[Node]:
+    """The go is over: the task waits for `resume`, or is what it was where nothing was changed."""
+    context.applied = state.get("applied") or []
+    context.over = True
+    if not context.changed:
+        return Command(update={**update, "status": context.status_before}, goto="__end__")
+    ending = state.get("ending")
+    status = "failed" if ending else "waiting" if state.get("questions") else "paused"
+    journal_task(context, seen, status=status, failure=ending, stopping=False, limits=dict(limits))
+    return Command(update={**update, "status": status}, goto="__end__")
 
 
 def stopped_around(context: TaskContext) -> str | None:
@@ -263,9 +306,14 @@ def _begin_group(id: str, old: Record, record: Record, context: TaskContext) -> 
 
 
 def _command(
-    state: TaskState, context: TaskContext, seen: Views, decided: Dispatch, limits: EffectiveLimits
+    state: TaskState,
+    context: TaskContext,
+    seen: Views,
+    decided: Dispatch,
+    limits: EffectiveLimits,
+    update: dict[str, Any],
 ) -> Command[Node]:
-    update: dict[str, Any] = {}
+    context.applied = state.get("applied") or []
     if decided.records:
         update["records"] = decided.records
     if decided.replan is not None:

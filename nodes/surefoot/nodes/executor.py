@@ -8,6 +8,7 @@ from typing import Literal
 from langgraph.types import Command
 
 from surefoot.graph.state import TaskState
+from surefoot.nodes.commands import left_to_apply
 from surefoot.nodes.context import TaskContext, Views, limits_of, views
 from surefoot.nodes.orders import work_order
 from surefoot.nodes.wishes import next_wish
@@ -53,7 +54,7 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
         now = context.clock()
         if context.control.stopping() != asked or (due is not None and now >= due):
             return
-        if asked is None and _is_wish_new(state, context):
+        if asked is None and _is_asked(state, context):
             return
         if not context.runner.known() and due is None:
             return
@@ -65,8 +66,10 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
             await context.journal.flush()
 
 
-def _is_wish_new(state: TaskState, context: TaskContext) -> bool:
-    """Whether a person's wish came in that the dispatcher would take up now."""
+def _is_asked(state: TaskState, context: TaskContext) -> bool:
+    """Whether a command or a person's wish came in that the dispatcher would take up now."""
+    if left_to_apply(state, context):
+        return True
     taken = state.get("replan") or state.get("ending") is not None
     return not taken and next_wish(state, context) is not None
 
@@ -79,10 +82,15 @@ async def _cut_if_asked(state: TaskState, context: TaskContext, seen: Views) -> 
         return
     if stopping is not None:
         context.runner.ease()
-    elif ending is not None or seen.ready.due or state.get("replan"):
+    elif ending is not None or seen.ready.due or _holds(state):
         context.runner.ease(groups_only=True)  # nothing new starts, in a group neither
     if (ending is not None and ending["code"] == "deadline") or _deadline_passed(context):
         await context.runner.cut(only_safe=True)
+
+
+def _holds(state: TaskState) -> bool:
+    """Whether what runs shall end, because a new remainder or a way back is wished for."""
+    return bool(state.get("replan") or state.get("back"))
 
 
 def _deadline_passed(context: TaskContext) -> bool:
@@ -104,7 +112,7 @@ def _next_moment(state: TaskState, context: TaskContext, seen: Views) -> float |
         for each in context.around()
         if each.limits is not None
     )
-    if seen.ready.due or state.get("replan"):
+    if seen.ready.due or _holds(state):
         return deadline  # what waits for its delay does not start before that
     due = seen.ready.next_due()
     return deadline if due is None else min(due, deadline)

@@ -19,7 +19,7 @@ from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
 from surefoot.nodes.orders import work_of
 from surefoot.nodes.questions import close_questions
-from surefoot.nodes.wishes import replans_for
+from surefoot.nodes.wishes import next_wish, replans_for
 
 LIMIT_CODES = ("budget_exhausted", "deadline", "too_many_failures")
 RECHECKED = (
@@ -39,6 +39,8 @@ async def load(state: TaskState, context: TaskContext) -> dict[str, Any]:
     context.over = False
     if "goal" not in state:
         return _fresh(state, context)
+    if context.only_commands:
+        return _for_commands(state, context)
     return await _again(state, context)
 
 
@@ -79,6 +81,22 @@ def _group_begins(context: TaskContext) -> dict[str, Any]:
     """The go; and of what it was before a replan the numbers, so that no attempt is told twice."""
     records = {id: starts_afresh(record) for id, record in context.earlier.items()}
     return {"tried": context.go, "records": records}
+
+
+def _for_commands(state: TaskState, context: TaskContext) -> dict[str, Any]:
+    """A go that applies what people asked for: what stands still stands, nothing is tried anew."""
+    _refuse_foreign(state)
+    context.on_goal(state.get("goal") or {})
+    context.status_before = state.get("status") or ""
+    index = PlanIndex(state.get("plan") or {"subtasks": []})
+    changed = cut_records(state.get("records") or {}, state.get("finished") or [], index, context)
+    update: dict[str, Any] = {"records": changed, "orders": [], "status": "running"}
+    wanted = next_wish(state, context)
+    if wanted is not None:
+        context.journal.event("ReplanAsked", reason=wanted["reason"], by=wanted["by"])
+        update |= {"replan": {**wanted, "ending": state.get("ending")}, "ending": None}
+    _journal_records(state, update, context)
+    return update
 
 
 async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
@@ -246,14 +264,7 @@ async def _missing_blobs(state: TaskState, context: TaskContext) -> list[str]:
 
 
 def _journal(state: TaskState, update: dict[str, Any], context: TaskContext) -> None:
-    merged: Any = {
-        **state,
-        **update,
-        "records": {**(state.get("records") or {}), **update["records"]},
-    }
-    seen = views(merged, context)
-    for id, record in update["records"].items():
-        journal_record(context, seen, id, record)
+    _journal_records(state, update, context)
     for question in update["questions"]:
         context.journal.question(
             question["id"], subtask=None, kind=question["kind"], text=question["text"], open=True
@@ -262,4 +273,16 @@ def _journal(state: TaskState, update: dict[str, Any], context: TaskContext) -> 
     moved: dict[str, Any] = {"from": state.get("status"), "to": update["status"]}
     reason = "go on from the last checkpoint"
     context.journal.event("TaskResumed", strategy="resume at the step", reason=reason, **moved)
+    seen = views(_merged(state, update), context)
     journal_task(context, seen, status=update["status"], failure=None, stopping=False)
+
+
+def _journal_records(state: TaskState, update: dict[str, Any], context: TaskContext) -> None:
+    seen = views(_merged(state, update), context)
+    for id, record in update["records"].items():
+        journal_record(context, seen, id, record)
+
+
+def _merged(state: TaskState, update: dict[str, Any]) -> TaskState:
+    records = {**(state.get("records") or {}), **update["records"]}
+    return cast("TaskState", {**state, **update, "records": records})

@@ -64,6 +64,7 @@ def _adopt(
     old = state.get("plan") or {"subtasks": []}
     version = old.get("version", 1) + 1
     plan = {**candidate, "version": version}
+    context.changed = True
     gone, reason = dropped(old, plan), request["reason"]
     update: dict[str, Any] = {
         "plan": plan,
@@ -220,7 +221,6 @@ def _given_up(
         command = request.get("command")
         commands = [*before.get("commands", ()), *([command] if command else ())]
         refused = {"command": command or 0, "faults": list(faults)}
-        context.refused = list(faults)
         return {**update, "replans": {**before, "commands": commands, "refused": refused}}
     ending = request.get("ending")
     rounds = request.get("rounds", 0)
