@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from surefoot.graph.path_globs import matches_any
 from surefoot.tools.effects import Refused
-from surefoot.tools.limits import Access, host_of, matches_any
+from surefoot.tools.limits import Access, host_of
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from typing import Annotated, TypedDict
 from langchain_core.tools import BaseTool, tool
 from pydantic import Field
 
+from surefoot.graph.path_globs import matches_any
 from surefoot.tools.context import ToolContext
 from surefoot.tools.effects import Refused, effect
-from surefoot.tools.limits import MAX_TEXT_BYTES, Access, matches_any
+from surefoot.tools.limits import MAX_TEXT_BYTES, Access
 
 MAX_FILES = 100_000
 """A listing longer than this is an error: ask for a narrower one."""

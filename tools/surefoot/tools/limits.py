@@ -5,13 +5,12 @@ of reach. Symlinks are resolved before anything is compared.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from surefoot.graph.path_globs import matches_any
 from surefoot.graph.plain import clean_text
 from surefoot.tools.effects import Refused
 
@@ -130,15 +129,6 @@ def host_matches(glob: str, url: str) -> bool:
     return fnmatchcase(host, pattern) or fnmatchcase(f"{host}:{port}", pattern)
 
 
-def matches_any(globs: Sequence[str], relative: str) -> bool:
-    """Whether a workspace path (relative, with `/`) is meant by one of the globs.
-
-    `*` and `?` stay within one name, `**` crosses folders, and a glob that names a folder means
-    all below it: `out`, `out/` and `out/**` all mean `out/a/b.txt`.
-    """
-    return any(_compiled(glob).fullmatch(relative) is not None for glob in globs)
-
-
 def bounded_text(text: str, limit_chars: int = MAX_ERROR_CHARS) -> str:
     """Cleaned text of at most about `limit_chars`, cut in the middle with a visible note."""
     if len(text) <= limit_chars:
@@ -146,37 +136,6 @@ def bounded_text(text: str, limit_chars: int = MAX_ERROR_CHARS) -> str:
     half = limit_chars // 2
     note = f" ... ({len(text) - 2 * half} characters left out) ... "
     return clean_text(text[:half]) + note + clean_text(text[-half:])
-
-
-@lru_cache(maxsize=512)
-def _compiled(glob: str) -> re.Pattern[str]:
-    parts = [part for part in glob.split("/") if part not in ("", ".")]
-    if not parts:
-        return re.compile(".*", re.DOTALL)
-    pattern = ""
-    for place, part in enumerate(parts):
-        last = place == len(parts) - 1
-        if part == "**":
-            pattern += ".*" if last else "(?:[^/]+/)*"
-        else:
-            pattern += _one_name(part) + ("" if last else "/")
-    return re.compile(pattern + "(?:/.*)?", re.DOTALL)
-
-
-def _one_name(part: str) -> str:
-    pieces = re.split(r"(\*+|\?|\[!?[^\]]+\])", part)
-    return "".join(_piece(piece) for piece in pieces)
-
-
-def _piece(piece: str) -> str:
-    if piece.startswith("*"):
-        return "[^/]*"
-    if piece == "?":
-        return "[^/]"
-    if piece.startswith("[") and piece.endswith("]") and len(piece) > 2:
-        inner = piece[1:-1].replace("\\", r"\\")
-        return f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
-    return re.escape(piece)
 
 
 def _is_below(path: Path, root: Path) -> bool:
