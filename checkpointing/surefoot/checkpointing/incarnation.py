@@ -11,14 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surefoot.graph.processes import process_started
+from surefoot.graph.processes import end_family, process_started, same_process
 from surefoot.graph.values import JsonObject
-
-
-def alive(pid: int, started: float) -> bool:
-    """True while this very incarnation runs: a reused pid has another start time."""
-    now = process_started(pid)
-    return now is not None and abs(now - started) < 0.02
 
 
 @functools.cache
@@ -94,14 +88,28 @@ class Worker:
         """True where it surely runs no longer: it was here, or this machine has started anew."""
         if self.host == host() and self.boot != boot() != "":
             return True
-        return self.on_this_machine() and not alive(self.pid, self.started)
+        return self.on_this_machine() and not same_process(self.pid, self.started)
 
 
-async def wait_until_gone(children: Iterable[tuple[int, float]], *, seconds: float) -> list[int]:
-    """Wait until these processes have ended; returns the pids of those that still live then."""
-    deadline = time.monotonic() + seconds
-    while left := [pid for pid, started in children if alive(pid, started)]:
+async def end_children(
+    children: Iterable[tuple[int, float]], *, grace_s: float, seconds: float
+) -> list[int]:
+    """See to it that these roots of tool processes end, with all they started.
+
+    Args:
+        children: (pid, start time) of each.
+        grace_s: how long they may take to end by themselves before they are killed.
+        seconds: how long the killed ones may take.
+
+    Returns:
+        The pids of those that still live then.
+    """
+    deadline = time.monotonic() + grace_s
+    while left := [child for child in children if same_process(*child)]:
         if time.monotonic() >= deadline:
             break
-        await asyncio.sleep(0.05)
-    return left
+        await asyncio.sleep(0.02)
+    if not left:
+        return []
+    ended = [asyncio.to_thread(end_family, *child, seconds=seconds) for child in left]
+    return [pid for some in await asyncio.gather(*ended) for pid in some]

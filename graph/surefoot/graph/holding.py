@@ -17,7 +17,7 @@ from surefoot.checkpointing.artifacts import ObjectArtifacts
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.incarnation import Worker
 from surefoot.checkpointing.journal import TaskJournal
-from surefoot.checkpointing.lease import Lease, LeaseKeeper
+from surefoot.checkpointing.lease import Lease, LeaseHold, LeaseKeeper
 from surefoot.checkpointing.ledger import PostgresLedger
 from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.saver import TaskSaver
@@ -30,7 +30,7 @@ from surefoot.graph.settings import Settings
 from surefoot.graph.values import JsonObject
 from surefoot.tools.root_process import WarmRoot
 
-CHILDREN_EVERY_S = 1.0
+WATCH_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -193,21 +193,32 @@ class Holder:
         steps = TaskSaver(self.database, lease, TaskJournal(task_id))
         stack.push_async_callback(steps.close)
         opened = await open_task(
-            stored, self.shared, saver=saver, control=control, steps=steps, objects=objects
+            stored,
+            self.shared,
+            saver=saver,
+            control=control,
+            steps=steps,
+            hold=LeaseHold(self.leases, lease),
+            objects=objects,
         )
         stack.push_async_callback(opened.close)
         await self.leases.set_children(lease, opened.host.child_pids())
-        watch = asyncio.create_task(self._watch_children(lease, opened))
+        watch = asyncio.create_task(self._watch(lease, opened))
         stack.callback(watch.cancel)
         return Held(stored=stored, opened=opened, journal=journal, saver=saver)
 
-    async def _watch_children(self, lease: Lease, opened: OpenTask) -> None:
-        """Keep the lease's list of tool processes true when their root had to be replaced."""
+    async def _watch(self, lease: Lease, opened: OpenTask) -> None:
+        """Keep the lease, should its heartbeat fail, and its list of tool processes true.
+
+        The list changes when their root had to be replaced.
+        """
         listed = opened.host.child_pids()
         while True:
-            await asyncio.sleep(CHILDREN_EVERY_S)
-            if opened.host.child_pids() != listed:
-                with contextlib.suppress(DatabaseUnavailable, LeaseLost):
+            await asyncio.sleep(WATCH_EVERY_S)
+            with contextlib.suppress(DatabaseUnavailable, LeaseLost):
+                if not self.leases.sure(lease):
+                    await self.leases.make_sure(lease)
+                if opened.host.child_pids() != listed:
                     await self.leases.set_children(lease, opened.host.child_pids())
                     listed = opened.host.child_pids()
 

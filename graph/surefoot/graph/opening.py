@@ -29,6 +29,7 @@ from surefoot.graph.ports import ArtifactStore, Journal, Ledger
 from surefoot.graph.settings import Settings
 from surefoot.graph.subtask import SubtaskAgent
 from surefoot.graph.task import Goal
+from surefoot.graph.tool_ports import Hold
 from surefoot.graph.values import Json, JsonObject, Usage
 from surefoot.nodes.context import InnerStates, TaskContext
 from surefoot.nodes.criticising import criticise_with
@@ -146,6 +147,7 @@ async def start_host(
     shared: Shared,
     objects: Sequence[BaseTool],
     on_log: Callable[[str, int, str], None],
+    hold: Hold | None = None,
 ) -> ChildToolHost:
     """Start the tool processes of a task."""
     await asyncio.to_thread(make_workspace, stored.workspace)
@@ -161,6 +163,7 @@ async def start_host(
         on_log=on_log,
         inputs=list(declared_inputs(stored.inputs).values()),
         warm=shared.warm,
+        hold=hold,
     )
 
 
@@ -171,6 +174,7 @@ async def open_task(
     saver: TaskSaver,
     control: TaskControl,
     steps: TaskSaver,
+    hold: Hold,
     objects: Sequence[BaseTool] = (),
 ) -> OpenTask:
     """Compose a task's context: tool host, runner, digests of what it depends on.
@@ -186,7 +190,7 @@ async def open_task(
         (told or journal).event("Log", subtask=id, attempt=attempt, text=text)
 
     inner = await _inner_states(stored.id, shared.database)
-    host = await start_host(stored, shared, objects, on_log)
+    host = await start_host(stored, shared, objects, on_log, hold)
     try:
         found = await asyncio.to_thread(manifest, stored.inputs, host.specs)
         runner = _runner(stored, shared, host, groups, models=models, savers=(saver, steps))

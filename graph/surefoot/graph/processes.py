@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 TOOLS_MARK = "SUREFOOT_TOOLS"
-"""Environment variable by which the processes of one root of tools are found, wherever they went."""
+"""Environment variable by which the processes of one root are found, wherever they went."""
 
 _PROC = Path("/proc")
 _HAS_PROC = Path("/proc/self/stat").exists()

@@ -78,6 +78,23 @@ class ToolReply:
     """What the call put; already in the store, not yet visible to anybody."""
 
 
+class Hold(Protocol):
+    """The right to begin calls for a task. A call begins only while it is sure."""
+
+    def sure(self) -> bool:
+        """Whether nobody else can hold the task now or in the next moments; by our own clock."""
+        ...
+
+    async def make_sure(self) -> None:
+        """Return once it is sure again.
+
+        Raises:
+            LeaseLost: somebody else holds the task.
+            DatabaseUnavailable: nobody can be asked for it.
+        """
+        ...
+
+
 class ToolHost(Protocol):
     """Runs tool code: in warm child processes, or in this process for tools passed as objects."""
 

@@ -16,6 +16,7 @@ from langchain_core.tools import BaseTool
 from surefoot.graph.errors import ToolArgumentsInvalid
 from surefoot.graph.plain import clean_text
 from surefoot.graph.ports import ArtifactRef, ArtifactStore, ToolCall, ToolReply, ToolSpec
+from surefoot.graph.tool_ports import Hold
 from surefoot.graph.values import Json, JsonObject
 from surefoot.tools.context import Backend, ToolContext
 from surefoot.tools.limits import Access
@@ -47,6 +48,7 @@ class ChildToolHost:
         pool: WorkerPool,
         on_log: Sink,
         inputs: Sequence[Path],
+        hold: Hold | None = None,
     ) -> None:
         self._task_id = task_id
         self._workspace = workspace
@@ -55,7 +57,7 @@ class ChildToolHost:
         self._pool = pool
         self._inputs = tuple(inputs)
         self._local: dict[str, RegisteredTool] = {}
-        self._local_calls = LocalCalls(store, on_log)
+        self._local_calls = LocalCalls(store, on_log, hold)
         self.specs: Mapping[str, ToolSpec] = {}
         self.faults: list[ToolFault] = []
 
@@ -74,6 +76,7 @@ class ChildToolHost:
         on_log: Sink,
         inputs: Sequence[Path] = (),
         warm: WarmRoot | None = None,
+        hold: Hold | None = None,
     ) -> "ChildToolHost":
         """Start the tool processes, import the modules there, learn the tools.
 
@@ -90,6 +93,7 @@ class ChildToolHost:
             on_log: gets (subtask, attempt, line) for everything printed or logged.
             inputs: declared inputs, readable for every call beside its own `readable`.
             warm: a root that may have been started ahead.
+            hold: the right to begin calls; None = nobody else can come.
 
         Returns:
             A host with `specs`, and `faults` for the modules that could not be used.
@@ -105,7 +109,9 @@ class ChildToolHost:
             "staging": str(staging),
         }
         desk = ArtifactDesk(store, staging)
-        pool = WorkerPool(modules, setting=setting, desk=desk, slots=slots, sink=on_log, warm=warm)
+        pool = WorkerPool(
+            modules, setting=setting, desk=desk, slots=slots, sink=on_log, warm=warm, hold=hold
+        )
         host = cls(
             task_id=task_id,
             workspace=workspace,
@@ -115,6 +121,7 @@ class ChildToolHost:
             pool=pool,
             on_log=on_log,
             inputs=inputs,
+            hold=hold,
         )
         try:
             await pool.open()

@@ -12,6 +12,7 @@ from typing import Any
 
 from surefoot.graph.plain import clean_text
 from surefoot.graph.ports import ArtifactRef, ArtifactStore, ToolReply
+from surefoot.graph.tool_ports import Hold
 from surefoot.graph.values import Json, JsonObject
 from surefoot.tools.answers import Answer, answer_error, answer_value, settle
 from surefoot.tools.context import ToolContext, find_artifact
@@ -97,7 +98,8 @@ class LocalBackend:
 class LocalCalls:
     """The calls running in this process."""
 
-    def __init__(self, store: ArtifactStore, sink: Sink) -> None:
+    def __init__(self, store: ArtifactStore, sink: Sink, hold: Hold | None = None) -> None:
+        self._hold = hold
         self._store = store
         self._sink = sink
         self._running: dict[Job, asyncio.Future[Stop]] = {}
@@ -112,7 +114,13 @@ class LocalCalls:
         result: Json,
         context: MakeContext,
     ) -> ToolReply:
-        """Run an operation of a tool; never raises for what the tool does."""
+        """Run an operation of a tool; never raises for what the tool does.
+
+        Raises:
+            LeaseLost, DatabaseUnavailable: it did not begin, from the hold.
+        """
+        if self._hold is not None and not self._hold.sure():
+            await self._hold.make_sure()
         loop = asyncio.get_running_loop()
         on_loop = tool.callable.is_async if operation == "call" else False
         backend = LocalBackend(job, self._store, self._sink, on_loop=on_loop)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self, cast
 
 from surefoot.graph.errors import ToolUnavailable
-from surefoot.graph.processes import process_started, processes_marked
+from surefoot.graph.processes import TOOLS_MARK, process_started, processes_marked
 from surefoot.graph.tool_ports import ToolSpec
 from surefoot.graph.values import JsonObject
 from surefoot.tools.output import OutputPipe, Sink
@@ -24,9 +24,6 @@ IMPORTS_WITHIN_S = 120.0
 """The tools modules must have been imported by then."""
 
 CLOSE_WITHIN_S = 10.0
-MARK = "SUREFOOT_TOOLS"
-"""Environment variable by which the processes of one root are found, wherever they went."""
-
 START = "import gc; gc.disable(); from surefoot.tools.child import main; main()"
 """Without the collector: it takes a sixth of the time of the imports and finds nothing."""
 
@@ -212,7 +209,7 @@ class RootProcess:
     async def sweep(self) -> None:
         """Kill whatever still carries the mark, until nothing does (needed when it died itself)."""
         await asyncio.to_thread(self._process.wait)
-        marked = f"{MARK}={self._mark}"
+        marked = f"{TOOLS_MARK}={self._mark}"
         for _ in range(200):
             left = [pid for pid in processes_marked(marked) if pid != os.getpid()]
             for pid in left:
@@ -240,7 +237,7 @@ class RootProcess:
                     stdout=self._output.write_fd,
                     stderr=self._output.write_fd,
                     pass_fds=[fd],
-                    env={**os.environ, MARK: self._mark},
+                    env={**os.environ, TOOLS_MARK: self._mark},
                     start_new_session=True,
                 )
             except OSError as exc:

@@ -13,6 +13,7 @@ from itertools import count
 from surefoot.graph.errors import ToolUnavailable
 from surefoot.graph.ports import ToolReply, ToolSpec
 from surefoot.graph.processes import process_started
+from surefoot.graph.tool_ports import Hold
 from surefoot.graph.values import JsonObject
 from surefoot.tools.output import OutputPipe, Sink
 from surefoot.tools.root_process import ImportStuck, RootListener, RootProcess, WarmRoot
@@ -38,8 +39,10 @@ class WorkerPool:
         slots: int,
         sink: Sink,
         warm: WarmRoot | None = None,
+        hold: Hold | None = None,
     ) -> None:
         self._warm = warm or WarmRoot()
+        self._hold = hold
         self._modules = list(dict.fromkeys(modules))
         self._setting = setting
         self._desk = desk
@@ -66,9 +69,13 @@ class WorkerPool:
             await self._open_root()
 
     async def run(self, job: Job, request: bytes) -> ToolReply:
-        """Run a request in a worker; its time limit is the job's. Never raises for the tool."""
+        """Run a request in a worker; its time limit is the job's. Never raises for the tool.
+
+        Raises:
+            LeaseLost, DatabaseUnavailable: it did not begin, from the hold.
+        """
         try:
-            worker = self._idle.pop() if self._idle else await self._new_worker()
+            worker = await self._sure_worker()
         except ToolUnavailable as exc:
             return refused("tool_unavailable", str(exc))
         worker.start(job, request)
@@ -116,6 +123,19 @@ class WorkerPool:
             worker.ended(None)
         self._workers.clear()
         self._idle.clear()
+
+    async def _sure_worker(self) -> WorkerProcess:
+        """A worker for a call that begins in this very moment, while the task is surely ours.
+
+        Whoever takes the task over from a process that stands still kills these workers: if we
+        stand still from here on, the request finds nobody.
+        """
+        while True:
+            worker = self._idle.pop() if self._idle else await self._new_worker()
+            if self._hold is None or self._hold.sure():
+                return worker
+            self._take_back(worker)
+            await self._hold.make_sure()
 
     async def _new_worker(self) -> WorkerProcess:
         if self._closed:

@@ -1,7 +1,8 @@
 -- Leases: who may write a task. Times are the server's, so that clocks of workers do not matter.
 
 -- name: holder
-select lease_epoch, acquired_by, acquired_until < now() as expired, worker
+select lease_epoch, acquired_by, acquired_until < now() as expired, worker,
+    extract(epoch from now() - pg_postmaster_start_time())::float8 as server_up_s
 from surefoot.tasks where id = %(task_id)s
 
 -- name: acquire
@@ -25,6 +26,11 @@ returning t.id
 
 -- name: release
 update surefoot.tasks set acquired_by = null, acquired_until = null, worker = null
+where id = %(task_id)s and lease_epoch = %(epoch)s
+
+-- name: give_back
+-- Expired, not free: the tool processes it names must be gone before anybody works on.
+update surefoot.tasks set acquired_until = now()
 where id = %(task_id)s and lease_epoch = %(epoch)s
 
 -- name: set_children
