@@ -1,0 +1,53 @@
+"""Tools for workers that stand still: they leave lines in a file outside and take their time."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from langchain_core.tools import tool
+
+from surefoot.tools import ToolContext, effect
+
+
+def leave(file: str, line: str) -> None:
+    with Path(file).open("a") as lines:
+        lines.write(line + "\n")
+
+
+def was_sent(args: dict[str, Any], context: ToolContext) -> str | None:
+    file = Path(args["file"])
+    return "sent" if file.exists() and "sent" in file.read_text().split() else None
+
+
+@effect("irreversible", probe=was_sent)
+@tool
+def send(file: str, open: str) -> str:
+    """Begin, wait until a file is there, then send: once for all time."""
+    leave(file, "begun")
+    while not Path(open).exists():
+        time.sleep(0.02)
+    leave(file, "sent")
+    return "sent"
+
+
+@effect("irreversible", probe=was_sent, in_process=True)
+@tool
+def send_on_thread(file: str, seconds: float) -> str:
+    """Block a thread of the worker."""
+    time.sleep(seconds)
+    leave(file, "sent")
+    return "sent"
+
+
+@effect("irreversible", probe=was_sent, in_process=True)
+@tool
+async def send_on_loop(file: str, seconds: float) -> str:
+    """Block the worker's event loop."""
+    time.sleep(seconds)  # noqa: ASYNC251 - the fault that is looked at
+    await asyncio.sleep(0)
+    leave(file, "sent")
+    return "sent"
+
+
+TOOLS = [send, send_on_thread, send_on_loop]

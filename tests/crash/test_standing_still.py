@@ -1,0 +1,199 @@
+"""A worker that stands still longer than its lease: another goes on, and it does nothing more.
+
+Real processes of the real command, with a lease of two seconds.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Sql
+from crash.storm import wait_until
+from scenes import Scene, lines, subtask, task
+
+from surefoot.graph.processes import descendants_of, process_started
+from surefoot.graph.settings import Settings
+
+HERE = Path(__file__).parent
+PROGRAM, TOOLS = HERE / "short_lease.py", HERE / "still_tools.py"
+BLOCKED_S = 3.5
+"""Much more than the lease."""
+
+Command = subprocess.Popen[str]
+
+
+@pytest.fixture
+def scene(settings: Settings, tmp_path: Path) -> Scene:
+    return Scene(settings, tmp_path / "files")
+
+
+@contextmanager
+def started(scene: Scene, *words: str | Path, **environment: str) -> Generator[Command]:
+    command = subprocess.Popen(
+        [sys.executable, PROGRAM, *words],
+        env=scene.environment(**environment),
+        cwd=scene.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield command
+    finally:
+        command.kill()
+        command.communicate()
+
+
+def sending(scene: Scene, tool: str, world: Path, **args: Any) -> Path:
+    """A task file of one call, and one look after it."""
+    first = subtask("first", tool, {"file": str(world), **args})
+    last = subtask("last", tool, {"file": f"{world}-2", **args}, depends_on=["first"])
+    return scene.file(task([first, last], tools=[TOOLS]))
+
+
+def stands_still(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def has_run_out(sql: Sql) -> bool:
+    return sql.value("select acquired_until < now() from surefoot.tasks")
+
+
+def everything(sql: Sql) -> list[Any]:
+    """All that a worker writes."""
+    tables = ("tasks", "subtasks", "events", "effects", "artifacts", "plans", "questions")
+    found: list[Any] = [sql.rows(f"select * from surefoot.{table} order by 1") for table in tables]
+    return [*found, sql.rows("select checkpoint_id from checkpoints order by 1")]
+
+
+def test_the_tool_of_a_worker_that_stands_still_is_dead_before_another_goes_on(
+    scene: Scene, sql: Sql, tmp_path: Path
+) -> None:
+    world, opening = tmp_path / "world", tmp_path / "open"
+    file = sending(scene, "send", world, open=str(opening))
+    with started(scene, "run", file, "--id", "t") as first:
+        wait_until(lambda: lines(world) == ["begun"])
+        tools = descendants_of(first.pid)
+        os.kill(first.pid, signal.SIGSTOP)
+        refused = scene.process("resume", "t")
+        assert (refused.code, "held by a live worker" in refused.err) == (5, True)
+        wait_until(lambda: has_run_out(sql))
+        with started(scene, "resume", "t", "--json") as second:
+            wait_until(lambda: len(lines(world)) == 2)
+            assert lines(world) == ["begun", "begun"], "the probe said that nothing was sent"
+            assert [pid for pid in tools if process_started(pid) is not None] == []
+            opening.touch()
+            out, err = second.communicate()
+        assert (second.returncode, '"status": "completed"' in out) == (0, True), err
+        assert lines(world) == ["begun", "begun", "sent"]
+        before = everything(sql)
+        os.kill(first.pid, signal.SIGCONT)
+        _, err = first.communicate()
+        assert first.returncode == 5
+        assert "the lease of task 't' was taken by another worker" in err
+        assert "Traceback" not in err
+    assert everything(sql) == before
+    assert lines(world) == ["begun", "begun", "sent"]
+
+
+def test_a_call_that_had_not_begun_does_not_begin_after_another_has_gone_on(
+    scene: Scene, sql: Sql, tmp_path: Path
+) -> None:
+    world, opening = tmp_path / "world", tmp_path / "open"
+    opening.touch()
+    file = sending(scene, "send", world, open=str(opening))
+    with started(scene, "run", file, "--id", "t", STILL_AFTER_INTENT="send") as first:
+        wait_until(lambda: stands_still(first.pid))
+        wait_until(lambda: has_run_out(sql))
+        assert sql.rows("select state from surefoot.effects") == [{"state": "intent"}]
+        done = scene.process("resume", "t")
+        assert done.code == 0, done.err
+        before = everything(sql)
+        os.kill(first.pid, signal.SIGCONT)
+        _, err = first.communicate()
+        assert (first.returncode, "Traceback" in err) == (5, False), err
+    assert everything(sql) == before
+    assert lines(world) == ["begun", "sent"]
+
+
+@pytest.mark.parametrize("tool", ["send_on_thread", "send_on_loop"])
+def test_a_call_that_blocks_the_worker_longer_than_its_lease_does_not_lose_it(
+    scene: Scene, sql: Sql, tmp_path: Path, tool: str
+) -> None:
+    world = tmp_path / "world"
+    file = sending(scene, tool, world, seconds=BLOCKED_S)
+    held: list[bool] = []
+    with started(scene, "run", file, "--id", "t") as first:
+        wait_until(lambda: sql.rows("select 1 from surefoot.effects") != [])
+        while first.poll() is None and not lines(world):
+            held.append(not has_run_out(sql))
+        refused = scene.process("resume", "t")
+        _, err = first.communicate()
+        assert first.returncode == 0, err
+    assert all(held)
+    assert refused.code == 5, "the second call blocks now"
+    assert (lines(world), lines(Path(f"{world}-2"))) == (["sent"], ["sent"])
+    assert sql.value("select lease_epoch from surefoot.tasks") == 1
+
+
+def test_a_dead_heartbeat_is_noticed_and_started_again(
+    scene: Scene, sql: Sql, tmp_path: Path
+) -> None:
+    world, opening = tmp_path / "world", tmp_path / "open"
+    file = sending(scene, "send", world, open=str(opening))
+    with started(scene, "run", file, "--id", "t", LEASE_S="5", HEARTBEAT_ENDS="1") as first:
+        wait_until(lambda: lines(world) == ["begun"])
+        until = "select extract(epoch from acquired_until)::float8 from surefoot.tasks"
+        begun = sql.value(until)
+        held: list[bool] = []
+
+        def extended_for_long() -> bool:
+            held.append(not has_run_out(sql))
+            return sql.value(until) > begun + 5
+
+        wait_until(extended_for_long)
+        opening.touch()
+        _, err = first.communicate()
+        assert first.returncode == 0, err
+    assert all(held)
+    assert "was not extended in time" in err, "nothing of it is silent"
+    assert sql.value("select lease_epoch from surefoot.tasks") == 1
+
+
+def test_of_many_processes_that_run_a_task_at_once_one_does_it(
+    scene: Scene, sql: Sql, tmp_path: Path
+) -> None:
+    world, opening = tmp_path / "world", tmp_path / "open"
+    file = sending(scene, "send", world, open=str(opening))
+    racers = [
+        subprocess.Popen(
+            [sys.executable, PROGRAM, "run", file, "--id", "t"],
+            env=scene.environment(),
+            cwd=scene.folder,
+            stderr=subprocess.PIPE,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        for _ in range(4)
+    ]
+    try:
+        wait_until(lambda: sum(racer.poll() is not None for racer in racers) == 3)
+        assert sorted(str(racer.returncode) for racer in racers) == ["5", "5", "5", "None"]
+        opening.touch()
+        said = [racer.communicate()[1] for racer in racers]
+    finally:
+        for racer in racers:
+            racer.kill()
+            racer.wait()
+    assert sorted(racer.returncode for racer in racers) == [0, 5, 5, 5], said
+    assert sum("held by a live worker" in err for err in said) == 3
+    assert lines(world) == ["begun", "sent"]
