@@ -45,11 +45,26 @@ def enter(wanted: frozenset[Parts], name: str) -> tuple[bool, frozenset[Parts]]:
     return False, frozenset(below)
 
 
+def leads_to(globs: Sequence[str], folder: str) -> bool:
+    """Whether something below a folder may be meant, though the folder itself is not."""
+    wanted = begin(globs)
+    for name in folder.split("/"):
+        meant, wanted = enter(wanted, name)
+        if meant or not wanted:
+            return False
+    return True
+
+
 def only_names(wanted: frozenset[Parts]) -> set[str] | None:
     """The names that can be meant here, where they are all spelled out; None: any may be."""
     if any(not parts or any(char in parts[0] for char in "*?[") for parts in wanted):
         return None
     return {parts[0] for parts in wanted}
+
+
+def literal(path: str) -> str:
+    """The glob that means this path alone, with what is below it."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
 def _parts(glob: str) -> Parts:

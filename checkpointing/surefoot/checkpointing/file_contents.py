@@ -1,0 +1,237 @@
+"""The contents of a workspace's files, put into the store or only hashed; unchanged ones neither.
+
+What was stored is remembered by path and metadata. As git does, a file that was written about when
+it was read is not trusted by its metadata: it is read again the next time.
+"""
+
+import asyncio
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from surefoot.checkpointing.file_reading import (
+    BLOCK_BYTES,
+    READS,
+    Changed,
+    blocks,
+    is_sparse,
+    opened,
+    read_all,
+    sha256_of,
+    stamp,
+    steadily,
+)
+from surefoot.checkpointing.file_scan import MAX_ENTRIES, Scan, WorkspaceUnavailable
+from surefoot.checkpointing.manifests import (
+    Entry,
+    Listing,
+    bare_entry,
+    closed_entry,
+    entry_text,
+    to_text,
+    way_entry,
+)
+from surefoot.graph.ports import ArtifactStore
+
+RACY_NS = 2_000_000_000
+"""Clocks of file systems are this coarse, or this far from ours, at most."""
+
+AT_ONCE = 8
+"""Files that are read at a time; each is held in memory up to a block."""
+
+Stamp = tuple[int, ...]
+
+
+class FileContents:
+    """What is known of the files below one root. Use it in one loop."""
+
+    def __init__(self, root: str, store: ArtifactStore) -> None:
+        self._root = root
+        self._store = store
+        self._known: dict[str, tuple[Stamp, Entry, str]] = {}
+        """path -> (stamp, entry, its text) of what lies in the store and is trusted."""
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._large = asyncio.Lock()
+
+    def remember(self, listing: Listing) -> None:
+        """Take up what an earlier snapshot stored; of a process before this one, say."""
+        for path, entry in listing.entries.items():
+            if "inode" in entry and path not in self._known:
+                self._known[path] = _stamp_of(entry), entry, entry_text(entry)
+
+    async def describe(self, seen: Scan) -> tuple[dict[str, Entry], dict[str, str]]:
+        """Entries of all that a walk found and their texts; the contents are in the store.
+
+        What vanished meanwhile is left out; what cannot be read is marked `unreadable`.
+
+        Raises:
+            WorkspaceUnavailable: a file keeps changing, or cannot be read.
+            ArtifactsUnavailable: from the store.
+        """
+        entries, texts, unknown = await asyncio.to_thread(self._describe_known, seen)
+        for start in range(0, len(unknown), 1000):
+            part = unknown[start : start + 1000]
+            kept = await asyncio.gather(*(self.keep(path, seen.started_ns) for path in part))
+            for path, entry in zip(part, kept, strict=True):
+                if entry is not None:
+                    entries[path], texts[path] = entry, self._text(path, entry)
+        return entries, texts
+
+    def _describe_known(self, seen: Scan) -> tuple[dict[str, Entry], dict[str, str], list[str]]:
+        entries: dict[str, Entry] = {}
+        texts: dict[str, str] = {}
+        unknown: list[str] = []
+        known = self._known
+        for path, found in seen.found.items():
+            kept = known.get(path)
+            if kept is not None and kept[0] == stamp(found):
+                entries[path], texts[path] = kept[1], kept[2]
+                continue
+            entry = self.without_content(path, found)
+            if entry is None or entry.get("kind") == "file":
+                unknown.append(path)
+                continue
+            if path in seen.unreadable:
+                entry["unreadable"] = True
+            entries[path], texts[path] = entry, entry_text(entry)
+        for path, found in seen.way.items():
+            entry = way_entry(found)
+            entries[path], texts[path] = entry, entry_text(entry)
+        return entries, texts, unknown
+
+    def without_content(self, path: str, found: os.stat_result) -> Entry | None:
+        """What can be told without opening anything; None: it is gone, or is no link any more."""
+        entry = bare_entry(found)
+        if entry.get("kind") == "symlink":
+            try:
+                entry["target"] = to_text(os.readlink(self.place(path)))
+            except OSError:
+                return None
+        return entry
+
+    def place(self, path: str) -> str:
+        """Where a relative path is."""
+        return f"{self._root}/{path}"
+
+    async def keep(self, path: str, started_ns: int) -> Entry | None:
+        """The entry of what lies at a path now, with its content stored; None: nothing does.
+
+        `started_ns`: when the walk began that found it.
+
+        Raises:
+            WorkspaceUnavailable, ArtifactsUnavailable: see `describe`.
+        """
+        async with self._places:
+            for _ in range(READS):
+                try:
+                    found = await asyncio.to_thread(os.lstat, self.place(path))
+                except (FileNotFoundError, NotADirectoryError):
+                    return None
+                entry = await asyncio.to_thread(self.without_content, path, found)
+                if entry is not None and entry.get("kind") != "file":
+                    return entry
+                try:
+                    whole = await self._store_file(path)
+                except (FileNotFoundError, Changed):
+                    continue
+                except PermissionError:
+                    return closed_entry(found)
+                except OSError as exc:
+                    why = exc.strerror or exc
+                    raise WorkspaceUnavailable(f"{path} cannot be read: {why}") from exc
+                return self._trusted(path, *whole, started_ns)
+        raise WorkspaceUnavailable(f"{path} keeps changing while it is read; who else writes it?")
+
+    def _trusted(self, path: str, entry: Entry, found: os.stat_result, started_ns: int) -> Entry:
+        """The entry with the marks by which it is known again, unless it is too young for that."""
+        if len(self._known) > MAX_ENTRIES:
+            self._known.clear()
+        if max(found.st_mtime_ns, found.st_ctime_ns) < started_ns - RACY_NS:
+            entry["ctime_ns"], entry["inode"] = found.st_ctime_ns, found.st_ino
+            self._known[path] = stamp(found), entry, entry_text(entry)
+        return entry
+
+    def _text(self, path: str, entry: Entry) -> str:
+        kept = self._known.get(path)
+        return kept[2] if kept is not None and kept[1] is entry else entry_text(entry)
+
+    # --- contents ----------------------------------------------------------------------------
+
+    async def _store_file(self, path: str) -> tuple[Entry, os.stat_result]:
+        """Put one regular file into the store.
+
+        Raises:
+            Changed: it changed meanwhile.
+            OSError: it cannot be read.
+        """
+        place = self.place(path)
+        found, content, sparse = await asyncio.to_thread(self._read, place)
+        entry = bare_entry(found)
+        if content is not None:
+            entry["sha256"] = await self._store.put_bytes(content)
+            return entry, found
+        if sparse:
+            entry["blocks"] = await self._store_blocks(place, found)
+        else:
+            async with self._large:  # the store takes much memory for each
+                entry["sha256"], _ = await self._store.put_file(Path(place))
+        if stamp(await asyncio.to_thread(os.lstat, place)) != stamp(found):
+            raise Changed
+        return entry, found
+
+    def _read(self, place: str) -> tuple[os.stat_result, bytes | None, bool]:
+        with opened(place) as (file, found):
+            if found.st_size <= BLOCK_BYTES:
+                return found, read_all(file, found.st_size), False
+            return found, None, is_sparse(file, found)
+
+    async def _store_blocks(self, place: str, found: os.stat_result) -> list[tuple[int, str]]:
+        stored: list[tuple[int, str]] = []
+        file = await asyncio.to_thread(os.open, place, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            reading = blocks(file, found.st_size)
+            while (block := await asyncio.to_thread(next, reading, None)) is not None:
+                stored.append((block[0], await self._store.put_bytes(block[1])))
+        finally:
+            os.close(file)
+        return stored
+
+    # --- comparing ---------------------------------------------------------------------------
+
+    def measure(self, path: str) -> Entry | None:
+        """The entry of a file by reading it, without storing anything; None: no file is there.
+
+        Raises:
+            WorkspaceUnavailable: see `describe`.
+        """
+        try:
+            return steadily(path, lambda: _measured(self.place(path)))
+        except FileNotFoundError:
+            return None
+        except PermissionError:
+            return Entry(kind="file", unreadable=True)
+
+
+def _measured(place: str) -> Entry:
+    with opened(place) as (file, found):
+        entry = bare_entry(found)
+        if found.st_size > BLOCK_BYTES and is_sparse(file, found):
+            entry["blocks"] = [
+                (number, hashlib.sha256(content).hexdigest())
+                for number, content in blocks(file, found.st_size)
+            ]
+        else:
+            entry["sha256"] = sha256_of(file)
+    return entry
+
+
+def _stamp_of(entry: Entry) -> Stamp:
+    """The `stamp` of a trusted entry's file."""
+    return (
+        stat.S_IFREG | entry.get("mode", 0),
+        entry.get("size", 0),
+        entry.get("mtime_ns", 0),
+        entry.get("ctime_ns", 0),
+        entry.get("inode", 0),
+    )

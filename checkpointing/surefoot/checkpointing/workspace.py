@@ -1,0 +1,225 @@
+"""Snapshots of the folder that tools work in (`ports.Workspace`).
+
+A manifest names what lies there (see `manifests`); the contents are blobs of the artifact store,
+durable before the manifest is, and the manifest before the row that points to it. What an attempt
+found before it began is a row of `snapshots`, written behind the lease's fence.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from surefoot.checkpointing.file_contents import FileContents
+from surefoot.checkpointing.file_scan import WorkspaceUnavailable, scan
+from surefoot.checkpointing.file_writing import FileWriter
+from surefoot.checkpointing.manifests import Entry, Listing, dump, entry_text, parse, to_text
+from surefoot.checkpointing.outbox import Fence, Outbox
+from surefoot.checkpointing.queries import queries
+from surefoot.checkpointing.restoring import Changes, Restoring
+from surefoot.graph.errors import PermanentError
+from surefoot.graph.path_globs import literal
+from surefoot.graph.ports import ArtifactStore, Clock, Manifest, Restored
+from surefoot.graph.values import INLINE_BYTES, Json, JsonObject, StoredValue
+
+SEEDS = 10
+"""Newest manifests of single subtasks that a new process takes up, besides the whole's newest."""
+
+
+class WorkspaceUnreadable(PermanentError):
+    """What an attempt may change cannot be read, so it could not be put back: it must not begin."""
+
+
+class WorkspaceSnapshots:
+    """The snapshots of one task's workspace. Use it in one loop.
+
+    Args:
+        root: the workspace.
+        store: where contents and manifests lie.
+        fence: writes the rows; its lease names the task.
+        skip: folders that are never part of it where they lie in it: our own home, say.
+        clock: POSIX seconds, for the rows.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        store: ArtifactStore,
+        fence: Fence,
+        skip: Sequence[Path] = (),
+        clock: Clock = time.time,
+    ) -> None:
+        self._root = os.path.realpath(root)
+        self._skip = _inside(self._root, skip)
+        self._store, self._fence, self._clock = store, fence, clock
+        self._contents = FileContents(self._root, store)
+        task = hashlib.sha256(fence.lease.task_id.encode()).hexdigest()[:8]
+        mark = f".surefoot-{task}-"
+        self._restoring = Restoring(
+            self._root,
+            store=store,
+            contents=self._contents,
+            writer=FileWriter(self._root, f"{mark}{uuid.uuid4().hex[:8]}-"),
+            skip=self._skip,
+            task_mark=mark,
+        )
+        self._seeding = asyncio.Lock()
+        self._seeded = False
+
+    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> None:
+        """Remember what lies under `writes`; the first memory of an attempt stands.
+
+        Raises:
+            WorkspaceUnreadable: something there cannot be read; nothing is remembered.
+            WorkspaceUnavailable, ArtifactsUnavailable: it cannot be read or stored now.
+            LeaseLost, DatabaseUnavailable: see `Fence.write`.
+        """
+        if await self._memory(subtask, attempt) is not None:
+            return
+        entries, texts = await self._take(writes)
+        _refuse_unreadable(subtask, entries)
+        taken = await self._stored(entries, texts, writes)
+        row: JsonObject = {
+            "tier": "before",
+            "subtask": subtask,
+            "attempt": attempt,
+            "manifest": taken.stored,
+            "files": taken.files,
+            "bytes": taken.bytes,
+            "at": self._clock(),
+        }
+        await self._fence.write(Outbox(snapshots=[row]), notify=False)
+
+    async def put_back(self, subtask: str, attempt: int) -> Restored | None:
+        """Make what lies under the attempt's `writes` what it was before; None: not remembered.
+
+        Raises:
+            PermanentError: a stored content is missing or damaged.
+            WorkspaceUnavailable, ArtifactsUnavailable: doing it again goes on from there.
+            DatabaseUnavailable: nothing was changed.
+        """
+        memory = await self._memory(subtask, attempt)
+        return None if memory is None else await self.restore(memory)
+
+    async def take(self, writes: Sequence[str] | None = None) -> Manifest:
+        """What lies there now; what cannot be read is named as such, never as absent or whole.
+
+        Raises:
+            WorkspaceUnavailable, ArtifactsUnavailable: it cannot be read or stored now.
+        """
+        return await self._stored(*await self._take(writes), writes)
+
+    async def restore(self, manifest: StoredValue, writes: Sequence[str] | None = None) -> Restored:
+        """Make the workspace what a manifest says, as far as it (and the globs) mean it.
+
+        What could not be read when the manifest was taken is left alone. Raises as `put_back`.
+        """
+        want = await self._listing(manifest)
+        done = await self._restoring.restore(want, writes)
+        if not done.changed and not done.removed:
+            return Restored()
+        kept = await self._kept(done) if done.kept else None
+        return Restored(changed=tuple(done.changed), removed=tuple(done.removed), kept=kept)
+
+    async def differences(
+        self, manifest: StoredValue, writes: Sequence[str] | None = None
+    ) -> list[str]:
+        """What is not as a manifest says, one line each.
+
+        Raises:
+            PermanentError: the manifest is missing or damaged.
+            WorkspaceUnavailable: the workspace cannot be looked through.
+        """
+        want = await self._listing(manifest)
+        return [str(one) for one in await self._restoring.differences(want, writes)]
+
+    # --- taking ------------------------------------------------------------------------------
+
+    async def _take(self, writes: Sequence[str] | None) -> tuple[dict[str, Entry], dict[str, str]]:
+        await self._seed()
+        seen = await asyncio.to_thread(scan, self._root, writes, skip=self._skip)
+        if "" in seen.unreadable:
+            raise WorkspaceUnavailable(f"the workspace cannot be read: {seen.unreadable['']}")
+        return await self._contents.describe(seen)
+
+    async def _stored(
+        self, entries: dict[str, Entry], texts: dict[str, str], writes: Sequence[str] | None
+    ) -> Manifest:
+        content = await asyncio.to_thread(lambda: dump(texts.items(), writes).encode())
+        listing = Listing(entries=entries)
+        if len(content) <= INLINE_BYTES:
+            stored = StoredValue(value=json.loads(content))
+        else:
+            stored = StoredValue(sha256=await self._store.put_bytes(content), size=len(content))
+        return Manifest(stored=stored, files=listing.files, bytes=listing.bytes)
+
+    async def _kept(self, done: Changes) -> StoredValue:
+        texts = {path: entry_text(entry) for path, entry in done.kept.items()}
+        globs = [literal(p) for p, entry in done.kept.items() if entry.get("kind") != "dir"]
+        return (await self._stored(done.kept, texts, globs)).stored
+
+    async def _seed(self) -> None:
+        """Take up what earlier processes stored: their manifests know the files' metadata."""
+        async with self._seeding:
+            if self._seeded:
+                return
+            asked = {"task_id": self._fence.lease.task_id, "most": SEEDS}
+            async with self._fence.database.borrowed() as connection:
+                cursor = await connection.execute(queries("snapshots")["newest"], asked)
+                rows = await cursor.fetchall()
+            for row in rows:
+                await self._take_up(row["manifest"])
+            self._seeded = True
+
+    async def _take_up(self, manifest: StoredValue) -> None:
+        try:
+            listing = await self._listing(manifest)
+        except PermanentError:
+            return  # a pruned or damaged one only costs reading the files again
+        await asyncio.to_thread(self._contents.remember, listing)
+
+    # --- what is stored ----------------------------------------------------------------------
+
+    async def _memory(self, subtask: str, attempt: int) -> StoredValue | None:
+        asked = {
+            "task_id": self._fence.lease.task_id,
+            "subtask": subtask,
+            "attempt": attempt,
+        }
+        async with self._fence.database.borrowed() as connection:
+            cursor = await connection.execute(queries("snapshots")["before"], asked)
+            row = await cursor.fetchone()
+        return row["manifest"] if row is not None else None
+
+    async def _listing(self, manifest: StoredValue) -> Listing:
+        document: Json = manifest.get("value")
+        sha256 = manifest.get("sha256")
+        if sha256 is not None:
+            content = await self._store.get_bytes(sha256)
+            document = await asyncio.to_thread(json.loads, content)
+        return parse(document)
+
+
+def _inside(root: str, folders: Sequence[Path]) -> frozenset[str]:
+    """Those folders that lie below the root, relative to it."""
+    found: set[str] = set()
+    for folder in folders:
+        real = os.path.realpath(folder)
+        if real.startswith(root.rstrip("/") + "/"):
+            found.add(os.path.relpath(real, root))
+    return frozenset(found)
+
+
+def _refuse_unreadable(subtask: str, entries: dict[str, Entry]) -> None:
+    closed = [to_text(path) for path, entry in entries.items() if entry.get("unreadable")]
+    if closed:
+        more = f" and {len(closed) - 3} more" if len(closed) > 3 else ""
+        raise WorkspaceUnreadable(
+            f"{', '.join(closed[:3])}{more} cannot be read, so what {subtask} may write there "
+            "could not be put back: make it readable, or state narrower `writes`"
+        )
