@@ -19,7 +19,9 @@ from surefoot.checkpointing.connection_text import conninfo, describe
 from surefoot.checkpointing.embedded import EmbeddedServer
 from surefoot.checkpointing.migrate import migrate
 from surefoot.checkpointing.server_folders import make_home
+from surefoot.checkpointing.weather import BAD_WEATHER, Weather, reached
 from surefoot.graph.errors import DatabaseUnavailable, UsageError
+from surefoot.graph.setbacks import Setbacks
 from surefoot.graph.settings import Settings
 
 POOL_WAIT_SECONDS = 30.0
@@ -42,6 +44,7 @@ class Database:
         self.url = url
         self.server = server
         self.pool_size = pool_size
+        self.weather = Weather()
         self._kept = 0
         self.pool: Pool = AsyncConnectionPool(
             conninfo(url),
@@ -127,7 +130,7 @@ class Database:
         try:
             async with self.pool.connection() as connection:
                 yield connection
-        except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
+        except BAD_WEATHER as exc:
             raise self.unavailable(exc) from exc
 
     async def wait_until_back(self, deadline_s: float) -> None:
@@ -144,11 +147,14 @@ class Database:
         while True:
             try:
                 await self._ask()
+                self.weather.answers()
                 return
             except (psycopg.OperationalError, DatabaseUnavailable, UsageError) as exc:
+                gone = self.unavailable(exc)
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise self.unavailable(exc) from exc
+                    raise gone from exc
+                self.weather.is_bad("away", str(gone))
                 await asyncio.sleep(min(pause, left))
                 pause = min(pause * 2, BACKOFF_CAP_S)
 
@@ -170,8 +176,36 @@ class Database:
         self._kept -= 1
 
     def unavailable(self, exc: BaseException) -> DatabaseUnavailable:
-        """The transient error for a lost or refused connection, in one line without a password."""
-        return DatabaseUnavailable(f"PostgreSQL does not answer: {describe(exc, self.url)}")
+        """The transient error for bad weather, in one line without a password."""
+        if isinstance(exc, DatabaseUnavailable):
+            return exc
+        says = "refuses" if reached(exc) else "does not answer"
+        return DatabaseUnavailable(f"PostgreSQL {says}: {describe(exc, self.url)}")
+
+    async def sit_out(self, setbacks: Setbacks, error: BaseException, *, saved: int = 0) -> bool:
+        """Wait after a statement that met bad weather, so that it can be tried again.
+
+        A server that answers and refuses every write is asked less and less often.
+
+        Args:
+            setbacks: the failures in a row; they say when to give up.
+            error: what the statement met.
+            saved: how many statements of its sort have succeeded.
+
+        Returns:
+            False: it is time to give up.
+
+        Raises:
+            DatabaseUnavailable: the server itself did not come back in that time.
+        """
+        pause_s = setbacks.pause_s(saved=saved, now=time.monotonic())
+        if pause_s is None:
+            return False
+        await self.wait_until_back(setbacks.left_s(now=time.monotonic()))
+        if pause_s > 0:
+            self.weather.is_bad("refusing", str(self.unavailable(error)))
+            await asyncio.sleep(pause_s)
+        return True
 
 
 def _options() -> dict[str, Any]:

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from surefoot.checkpointing.database import Database
+from surefoot.checkpointing.weather import BAD_WEATHER
 from surefoot.graph.errors import DatabaseUnavailable
 
 T = TypeVar("T")
@@ -36,11 +36,11 @@ class KeptConnection:
         async with self._lock:
             try:
                 return await self._once(statement, again=False)
-            except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseUnavailable):
+            except (*BAD_WEATHER, DatabaseUnavailable):
                 await self._drop()
             try:
                 return await self._once(statement, again=True)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
+            except BAD_WEATHER as exc:
                 await self._drop()
                 raise self.database.unavailable(exc) from exc
 
@@ -62,7 +62,9 @@ class KeptConnection:
                 return await statement(connection, again)
         if self._connection is None or self._connection.closed:
             self._connection = await self.database.connect(hot=True)
-        return await statement(self._connection, again)
+        done = await statement(self._connection, again)
+        self.database.weather.is_good()
+        return done
 
     async def _drop(self) -> None:
         if self._connection is not None:

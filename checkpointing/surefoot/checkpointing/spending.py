@@ -5,13 +5,13 @@ by the next one, so many calls at a time share a commit.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.lease import Lease
 from surefoot.checkpointing.queries import queries
 from surefoot.graph.errors import BudgetExhausted, DatabaseUnavailable, LeaseLost
+from surefoot.graph.setbacks import Setbacks
 from surefoot.graph.spending import Account, Cost, Purse
 from surefoot.graph.values import EffectiveLimits
 
@@ -176,16 +176,15 @@ class TaskSpending:
         return None
 
     async def _patiently(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        setbacks = Setbacks(PATIENCE_S)
         while True:
             try:
                 await self._write()
+                self.database.weather.is_good()
                 return
-            except DatabaseUnavailable:
-                left = deadline - time.monotonic()
-                if left <= 0:
+            except DatabaseUnavailable as exc:
+                if not await self.database.sit_out(setbacks, exc):
                     raise
-            await self.database.wait_until_back(left)
 
     async def _write(self) -> None:
         usage, reserved = self.account.usage, self.account.reserved

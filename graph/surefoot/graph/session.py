@@ -5,7 +5,6 @@ The command line, the client and (later) the service stand on it.
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -191,14 +190,11 @@ class Engine(Holder):
                 held.opened.context.tell_senders()
                 await bump_durations(self.database, held.opened.context.durations)
                 return
-            except DatabaseUnavailable:
+            except DatabaseUnavailable as exc:
                 # It may go away again while the task is taken up: that is no other case.
                 lost = True
-                await self.database.wait_until_back(GONE_FOR_S)
-                pause = setbacks.pause_s(saved=held.saver.saved, now=time.monotonic())
-                if pause is None:
+                if not await self.database.sit_out(setbacks, exc, saved=held.saver.saved):
                     raise
-                await asyncio.sleep(pause)
 
     async def _input(self, held: Held, first: TaskInput | None, *, lost: bool) -> TaskInput | None:
         if lost:

@@ -36,3 +36,7 @@ class Setbacks:
         if self._number == 1:
             return 0.0  # most often a connection was cut and the next one is good
         return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._number - 2, 16))
+
+    def left_s(self, *, now: float) -> float:
+        """Seconds until it is time to give up; nothing counts before the first failure."""
+        return max(0.0, self._since + self._give_up_s - now)

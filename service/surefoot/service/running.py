@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surefoot.graph.errors import DatabaseUnavailable
+from surefoot.graph.errors import DatabaseUnavailable, UsageError
 from surefoot.graph.values import Json, JsonObject
 from surefoot.service import exits
 from surefoot.service.client import Status, Surefoot
@@ -70,14 +70,17 @@ async def resume_task(id: str, limits: Mapping[str, float], out: Output) -> int:
 
 
 async def _create(surefoot: Surefoot, request: RunRequest, loaded: "LoadedFile") -> str:
-    created = await surefoot.create(
-        loaded,
-        id=request.id,
-        tools=request.tools,
-        concurrency=request.concurrency,
-        workspace=request.workspace,
-        model=request.model,
-    )
+    try:
+        created = await surefoot.create(
+            loaded,
+            id=request.id,
+            tools=request.tools,
+            concurrency=request.concurrency,
+            workspace=request.workspace,
+            model=request.model,
+        )
+    except DatabaseUnavailable as exc:
+        raise UsageError("database_unavailable", f"{exc}; no task was made") from exc
     return created.id
 
 
