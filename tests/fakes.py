@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.graph.errors import PermanentError
+from surefoot.graph.keys import is_undo
 from surefoot.graph.plan import Each, Subtask
 from surefoot.graph.ports import (
     Binding,
@@ -66,6 +67,8 @@ class FakeHost:
         self.calls: list[ToolCall] = []
         self.log: list[tuple[str, str]] = []
         """(`call`, `probe` or `compensate`, tool), in order."""
+        self.known: list[Json] = []
+        """The results that compensations were given."""
         self.checks: list[tuple[str, JsonObject]] = []
         self.check_answer: Callable[[str, JsonObject], bool | str] = lambda call, context: True
         self.in_flight: dict[int, tuple[ToolCall, asyncio.Future[ToolReply]]] = {}
@@ -109,6 +112,7 @@ class FakeHost:
         return await self._answer("probe", call, self.tools[call.tool].probe)
 
     async def compensate(self, call: ToolCall, result: Json) -> ToolReply:
+        self.known.append(result)
         return await self._answer("compensate", call, self.tools[call.tool].compensate)
 
     async def check(self, call: str, context: JsonObject) -> bool | str:
@@ -155,10 +159,15 @@ class FakeLedger:
         await self._commit()
         for (key, scope), row in list(self.rows.items()):
             gone = scope in removed or scope.startswith(tuple(f"{id}/" for id in removed))
-            if key == call.key and gone and (key, call.scope) not in self.rows:
+            own = scope == call.scope or (key, call.scope) not in self.rows
+            standing = row.state in ("intent", "done")
+            if key == call.key and standing and (gone or row.rolled_back) and own:
                 del self.rows[key, scope]
-                moved = replace(row, scope=call.scope, subtask=call.subtask)
+                moved = replace(row, scope=call.scope, subtask=call.subtask, rolled_back=False)
                 self.rows[key, call.scope] = moved
+
+    async def of_subtask(self, task_id: str, subtask: str) -> list[EffectRow]:
+        return [row for row in reversed(self.rows.values()) if row.subtask == subtask]
 
     async def standing(
         self, task_id: str, subtasks: Sequence[str], *, attempt: int | None = None
@@ -169,6 +178,7 @@ class FakeLedger:
             for row in reversed(self.rows.values())
             if (row.subtask in subtasks or row.subtask.startswith(below))
             and row.state in ("intent", "done")
+            and not is_undo(row.key)
             and attempt in (None, row.attempt)
         ]
 
@@ -185,6 +195,7 @@ class FakeLedger:
         row = self.rows.get((call.key, call.scope))
         if row is not None and row.state in ("intent", "done") and call.effect != "idempotent":
             return row
+        self.rows.pop((call.key, call.scope), None)
         self.rows[call.key, call.scope] = EffectRow(
             key=call.key,
             scope=call.scope,
@@ -210,6 +221,8 @@ class FakeLedger:
     ) -> None:
         await self._commit()
         row = self.rows[call.key, call.scope]
+        if row.subtask == call.subtask and row.attempt > call.attempt:
+            return
         self.rows[call.key, call.scope] = replace(
             row, state=state, result=result, artifacts=tuple(artifacts), note=note
         )

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
@@ -18,8 +17,10 @@ from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.json_text import json_text
 from surefoot.checkpointing.lease import Lease
 from surefoot.checkpointing.queries import queries
+from surefoot.checkpointing.weather import BAD_WEATHER
 from surefoot.graph.errors import DatabaseUnavailable, LeaseLost
 from surefoot.graph.ports import EffectCall, EffectRow, EffectState
+from surefoot.graph.setbacks import Setbacks
 from surefoot.graph.values import ArtifactRef, JsonObject, StoredValue
 
 PATIENCE_SECONDS = 300.0
@@ -52,6 +53,8 @@ class PostgresLedger:
         self._waiting: list[_Request] = []
         self._writer: asyncio.Task[None] | None = None
         self._connection: AsyncConnection[DictRow] | None = None
+        self._whole: set[tuple[str, int]] = set()
+        """(task, epoch) of which nothing that was taken back stands."""
 
     async def find(self, task_id: str, key: str, scope: str) -> EffectRow | None:
         """The row that stands (`intent` or `done`), if any."""
@@ -62,7 +65,7 @@ class PostgresLedger:
         return _effect_row(row) if row is not None else None
 
     async def adopt(self, call: EffectCall, removed: Sequence[str]) -> None:
-        """Let a removed subtask's row of the same call answer this one (see `ports.Ledger`).
+        """Let a removed or taken back row of the same call answer this one (see `ports.Ledger`).
 
         Raises:
             LeaseLost: nothing was written.
@@ -92,9 +95,23 @@ class PostgresLedger:
         asked = {"task_id": task_id, "subtasks": list(subtasks), "attempt": attempt}
         return await self._rows("standing", asked)
 
+    async def of_subtask(self, task_id: str, subtask: str) -> list[EffectRow]:
+        """All that one subtask has called, whatever became of it, newest first."""
+        return await self._rows("of_subtask", {"task_id": task_id, "subtask": subtask})
+
     async def left_standing(self, task_id: str, tool: str) -> list[EffectRow]:
-        """Rows of a tool whose work was taken back while they stay done, newest first."""
-        return await self._rows("left_standing", {"task_id": task_id, "tool": tool})
+        """Rows of a tool whose work was taken back while they stay done, newest first.
+
+        A task in which nothing was taken back is asked about once a lease: only its holder takes
+        work back, by `leave_standing`.
+        """
+        held = (task_id, self.lease_of(task_id).epoch)
+        if held in self._whole:
+            return []
+        rows = await self._rows("left_standing", {"task_id": task_id})
+        if not rows:
+            self._whole.add(held)
+        return [row for row in rows if row.tool == tool]
 
     async def leave_standing(self, task_id: str, rows: Sequence[EffectRow]) -> None:
         """Mark rows as `rolled_back`.
@@ -102,9 +119,11 @@ class PostgresLedger:
         Raises:
             LeaseLost: nothing was written.
         """
+        epoch = self.lease_of(task_id).epoch
+        self._whole.discard((task_id, epoch))
         parameters = {
             "task_id": task_id,
-            "epoch": self.lease_of(task_id).epoch,
+            "epoch": epoch,
             "keys": [row.key for row in rows],
             "scopes": [row.scope for row in rows],
         }
@@ -140,7 +159,8 @@ class PostgresLedger:
         """Write the outcome. Raises as `intend`."""
         outcome: JsonObject = {"state": state, "result": result, "note": note}
         listed = list(artifacts) or None
-        await self._ask(call, {**outcome, "artifacts": listed, "outcome_at": time.time()})
+        at = None if state == "intent" else time.time()
+        await self._ask(call, {**outcome, "artifacts": listed, "outcome_at": at})
 
     async def close(self) -> None:
         """End the writer and its connection; what still waits for a lost database fails."""
@@ -211,16 +231,16 @@ class PostgresLedger:
         return list(batch.values())
 
     async def _patiently(self, batch: list[_Request]) -> list[DictRow]:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        setbacks = Setbacks(PATIENCE_SECONDS)
         while True:
             try:
-                return await self._write(batch)
-            except (psycopg.OperationalError, psycopg.InterfaceError, DatabaseUnavailable) as exc:
+                answers = await self._write(batch)
+                self.database.weather.is_good()
+                return answers
+            except (*BAD_WEATHER, DatabaseUnavailable) as exc:
                 await self._disconnect()
-                left = deadline - time.monotonic()
-                if left <= 0:
+                if not await self.database.sit_out(setbacks, exc):
                     raise self.database.unavailable(exc) from exc
-            await self.database.wait_until_back(left)
 
     async def _write(self, batch: list[_Request]) -> list[DictRow]:
         if self._connection is None:

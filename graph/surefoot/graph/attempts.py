@@ -58,6 +58,11 @@ def max_attempts(unit: Unit, work: Work, *, rung: int, spec: ToolSpec | None) ->
     return max(1, attempts + IMPORTANCE[unit.importance])
 
 
+def max_tries(spec: ToolSpec, effect: EffectKind) -> int:
+    """How often a call that undoes something is tried, the first go included."""
+    return spec.max_attempts or DEFAULTS[effect][1]
+
+
 def timeout_s(work: Work, spec: ToolSpec | None) -> float:
     """Seconds one attempt may take."""
     if work.timeout_seconds is not None:

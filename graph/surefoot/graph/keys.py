@@ -74,6 +74,39 @@ def own_key(task_id: str, tool: str, text: str) -> CallKey:
     return CallKey(key=f"{tool}:{clean}", scope="", idempotency_key=f"{task_id}:{clean}")
 
 
+UNDO = "#undo-"
+"""What the keys of `undo` calls begin with; neither a digest nor a tool's name does."""
+
+
+def undo_key(task_id: str, subtask: str, call: str, attempt: int) -> CallKey:
+    """The key of the `undo` of one attempt: made once however often its work is taken up again.
+
+    Args:
+        task_id: the task.
+        subtask: the subtask.
+        call: `call_digest` of the undo's tool and arguments.
+        attempt: the attempt whose work is undone.
+    """
+    return CallKey(
+        key=f"{UNDO}{attempt}:{call}",
+        scope=subtask,
+        idempotency_key=f"{task_id}:{subtask}:undo-{attempt}:{call[:16]}",
+    )
+
+
+def is_undo(key: str) -> bool:
+    """Whether a ledger row is of a subtask's `undo`."""
+    return key.startswith(UNDO)
+
+
+def given_key(task_id: str, tool: str, key: str, scope: str) -> str:
+    """The idempotency key that a recorded call was given, from what the ledger knows it by."""
+    if not scope:
+        return f"{task_id}:{key.removeprefix(f'{tool}:')}"
+    call, _, ordinal = key.partition("#")
+    return f"{task_id}:{scope}:{call[:16]}#{ordinal}"
+
+
 class CallCounter:
     """Counts identical calls within one attempt; every attempt starts with a new one."""
 

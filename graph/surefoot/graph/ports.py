@@ -16,9 +16,11 @@ from surefoot.graph.tool_ports import EffectKind, ToolCall, ToolHost, ToolReply,
 from surefoot.graph.values import (
     Action,
     ArtifactRef,
+    Failure,
     Json,
     JsonObject,
     Outcome,
+    Question,
     StoredValue,
 )
 
@@ -74,9 +76,10 @@ class Ledger(Protocol):
         ...
 
     async def adopt(self, call: EffectCall, removed: Sequence[str]) -> None:
-        """Let what the same call of a removed subtask did (or may have done) answer this one.
+        """Let what the same call of a removed or taken back subtask did answer this one.
 
-        `removed`: ids that a replan took out of the plan; their children are meant as well. A row
+        `removed`: ids that a replan took out of the plan; their children are meant as well. Rows
+        that are `rolled_back`, the own one included, stand for this subtask from now on. A row
         answers one other subtask only. Raises as `intend`.
         """
         ...
@@ -86,7 +89,15 @@ class Ledger(Protocol):
     ) -> list[EffectRow]:
         """What subtasks (and their children) did or may have done and still stands, newest first.
 
-        `attempt`: of that attempt alone. Rows in state intent or done, `idempotent` ones included.
+        `attempt`: of that attempt alone. Rows in state intent or done, `idempotent` ones included,
+        calls of an `undo` left out.
+        """
+        ...
+
+    async def of_subtask(self, task_id: str, subtask: str) -> list[EffectRow]:
+        """All that one subtask has called, whatever became of it, newest first.
+
+        Calls of its `undo` (`keys.is_undo`) among them.
         """
         ...
 
@@ -119,7 +130,12 @@ class Ledger(Protocol):
         artifacts: Sequence[ArtifactRef] = (),
         note: str = "",
     ) -> None:
-        """Write the outcome durably before anybody hears of it."""
+        """Write the outcome durably before anybody hears of it.
+
+        State intent: it is unknown again what stands, for it is being taken back (the result is
+        kept). What an attempt says about a call that a later one of its subtask has made changes
+        nothing.
+        """
         ...
 
 
@@ -139,6 +155,11 @@ class NoLedger:
     ) -> list[EffectRow]:
         """See `Ledger.standing`."""
         del task_id, subtasks, attempt
+        return []
+
+    async def of_subtask(self, task_id: str, subtask: str) -> list[EffectRow]:
+        """See `Ledger.of_subtask`."""
+        del task_id, subtask
         return []
 
     async def leave_standing(self, task_id: str, rows: Sequence[EffectRow]) -> None:
@@ -328,6 +349,16 @@ class WorkOrder:
     """The attempt that started this work from scratch: names the subtask's own thread."""
     recovering: bool = False
     """The attempt before was cut: the ledger must be asked what became of it."""
+    said: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """What people answered to questions about the present attempt, by question id."""
+    since: int = 0
+    """The first attempt whose effects are taken back with this one's, should it fail."""
+    undoing: Failure | None = None
+    """The attempt before has failed with this, and a person was asked how to undo it."""
+    taken_back: int = 0
+    """A group's: see `Record.taken_back`."""
+    inside: StoredValue | None = None
+    """A group's: what was inside it where it was taken back to."""
     takes_slot: bool = True
     scope: str = ""
     """What `subtask` begins with inside a group (`outer/`); '' in the task's own plan."""
@@ -412,6 +443,16 @@ class Runner(Protocol):
         hold). `inputs`: a group's, None = the goal's. `brief` and further `results` (by subtask)
         are a judge's. Returns one `{type, id, ok, why, ...}` per check, in order; a failed one is
         no exception.
+        """
+        ...
+
+    async def undo(
+        self, orders: Sequence[WorkOrder], rows: Sequence[EffectRow]
+    ) -> list[Question]:
+        """Take back what was done outside: the rows, newest first, then by the orders' `undo`.
+
+        Repeatable: what is taken back already is left alone. Returns a question (`undo_failed`)
+        for each way back that is blocked; all others were gone. Raises as `Ledger.intend`.
         """
         ...
 

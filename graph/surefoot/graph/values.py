@@ -155,6 +155,10 @@ class Record(TypedDict, total=False):
     """The newest attempt was cut: its effects must be recovered first."""
     improved: bool
     """A degraded result was given its last full try."""
+    improving: int
+    """The first attempt of that try."""
+    undoing: Failure
+    """How the newest attempt failed, while a person is asked how what it did can be undone."""
     go: int
     """The attempt that started the present go from scratch (an agent's thread)."""
     criticism: str
@@ -169,12 +173,18 @@ class Record(TypedDict, total=False):
     """Arguments that a person gave instead of the plan's."""
     said: dict[str, Json]
     """What people answered to questions about the present attempt, by question id."""
+    held: JsonObject
+    """The outcome of an attempt whose acceptance a person decides: result, artifacts, evidence."""
     edited: bool
     """The result is a person's."""
     files: StoredValue
     """The manifest of what lies under its `writes` since it was accepted."""
     wishes: list[JsonObject]
     """A group's: commands for what is inside it, to be applied when it goes on."""
+    taken_back: int
+    """A group's: its newest attempt when it was taken back; its plan goes back when entered."""
+    inside: StoredValue
+    """A group's: what was inside it at the milestone it was taken back to; absent: nothing yet."""
 
 
 class MilestoneRecord(TypedDict):
@@ -189,7 +199,13 @@ class MilestoneRecord(TypedDict):
     snapshot: StoredValue
     """All records as they were, artifacts included: what a rollback restores."""
     manifest: NotRequired[StoredValue]
-    """The workspace as it was."""
+    """The workspace as it was; absent where it was not looked at."""
+    state: NotRequired[StoredValue]
+    """All that a rebuild needs besides the records (see `stable_points`)."""
+    number: NotRequired[int]
+    """Counts up with every milestone that passes: what came later is un-passed by a rollback."""
+    stale: NotRequired[list[str]]
+    """Subtasks that were reopened since: what the snapshot says of them does not hold any more."""
     verdicts: list[JsonObject]
 
 

@@ -272,6 +272,8 @@ def _order(
     if action in ("attempt", "improve"):
         record["attempt"] = old.get("attempt", 0) + 1
         _set_go(old, record, seen.index.unit(id), action)
+        if action == "improve":
+            record["improving"] = old.get("improving", record["attempt"])
         context.held.add(id)
     if action == "nest":
         _begin_group(id, old, record, context)

@@ -65,16 +65,35 @@ def ask_inside(outcome: Outcome, old: Record, found: Reflection) -> Record:
     return record
 
 
-def ask(question: Question, old: Record, context: TaskContext, found: Reflection) -> Record:
-    """Put a question to people and hold its subtask back until it is settled."""
+def ask(
+    question: Question,
+    old: Record,
+    context: TaskContext,
+    found: Reflection,
+    failed: Failure | None = None,
+) -> Record:
+    """Put a question to people and hold its subtask back until it is settled.
+
+    `failed`: how the attempt has failed, where the question is how to undo it.
+    """
     id, subtask, text = question["id"], question["subtask"], question["text"]
-    context.journal.question(id, subtask=subtask, kind=question["kind"], text=text, open=True)
+    context.journal.question(
+        id,
+        subtask=subtask,
+        kind=question["kind"],
+        text=text,
+        open=True,
+        choices=question.get("choices"),
+        schema=question.get("schema"),
+    )
     context.journal.event("QuestionAsked", subtask=subtask, question=id, reason=text)
     found.questions.append(question)
     record = Record(**old)
     record["state"] = "pending"
     record["question"] = id
     record["cut"] = True
+    if failed is not None:
+        record["undoing"] = failed
     return record
 
 
@@ -249,6 +268,7 @@ def _not_improved(outcome: Outcome, old: Record, failure: Failure, context: Task
     """The one more full try failed: the degraded result stays."""
     record = Record(**old)
     record["improved"] = True
+    record.pop("improving", None)
     record["ended"] = old.get("ended", 0) + 1
     context.journal.event(
         "ImprovementFailed",
@@ -293,6 +313,19 @@ def lay(choice: Choice, record: Record, outcome: Outcome, case: Case, *, by: str
     else:
         _give_up(record, case, wants_replan=choice.kind == "replan", by=by)
     return record
+
+
+def give_up(
+    id: str,
+    record: Record,
+    failure: Failure,
+    state: TaskState,
+    context: TaskContext,
+    found: Reflection,
+) -> None:
+    """A person gives a subtask up: it has failed, with the event and the ending of that."""
+    record["failure"] = failure
+    _give_up(record, _case(id, record, failure, state, context, found), wants_replan=False, by="")
 
 
 def _give_up(record: Record, case: Case, *, wants_replan: bool, by: str) -> None:

@@ -55,7 +55,7 @@ async def _reflect_on(
     if "more_questions" in outcome:
         record = ask_inside(outcome, old, found)
     elif question:
-        record = ask(question, old, context, found)
+        record = ask(question, old, context, found, outcome.get("failure"))
     elif outcome.get("cut") and (limit := outcome.get("failure")):
         record = out_of_budget(outcome, old, limit, context, found)
     elif outcome.get("cut"):

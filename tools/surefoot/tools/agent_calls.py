@@ -16,6 +16,7 @@ from surefoot.graph.model_ports import ToolUse
 from surefoot.graph.plain import NotJson, TooLarge, clean_json, compact_json
 from surefoot.graph.ports import ArtifactStore, ToolSpec, WorkOrder
 from surefoot.graph.reading import READ_MORE, READ_MORE_SCHEMA, cut_text, read_more
+from surefoot.graph.recovery import of_thread
 from surefoot.graph.values import Json, JsonObject, StoredValue
 from surefoot.tools.agent_words import (
     Matter,
@@ -26,10 +27,11 @@ from surefoot.tools.agent_words import (
     schemas_of,
 )
 from surefoot.tools.bindings import Scope, ValueCache
+from surefoot.tools.call_ends import CallEnd
 from surefoot.tools.call_requests import AskedCall, CallRequests
-from surefoot.tools.effect_calls import CallEnd, EffectCalls
+from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.kept_values import KeptResult, keep_value, too_large
-from surefoot.tools.outcomes import AttemptFailed, PersonNeeded, question
+from surefoot.tools.outcomes import AttemptFailed, PersonNeeded
 from surefoot.tools.stopping import Stop
 
 OWN = (FINISH, READ_MORE, READ_DECISIONS)
@@ -56,7 +58,7 @@ class OrderCalls:
     ) -> None:
         self.order, self.stop, self.scope = order, stop, scope
         self.made = 0
-        self.recovery: JsonObject | None = None
+        self.recovery: JsonObject | None = _of_go(order)
         self._long = matter.long
         self._matter = matter.text
         self._specs = {spec.name: spec for spec in specs if spec.name not in OWN}
@@ -120,11 +122,12 @@ class OrderCalls:
             why = refused.failure
             return _refused(spec.name, args, why["kind"], why["message"])
         end = await self._calls.make(request)
+        if self._recovering and end.recovery is not None:
+            self.recovery = end.recovery
         self._recovering = False
         self.made += end.calls
-        self.recovery = self.recovery or end.recovery
         if end.question is not None:
-            raise PersonNeeded(question(self.order, "unknown_effect", end.question))
+            raise PersonNeeded(end.question)
         if end.failure is not None:
             return self._failed(spec.name, args, end)
         if end.kept is None:
@@ -210,6 +213,13 @@ class OrderCalls:
         page = read_decisions(brief.decisions if brief else (), args)
         text = compact_json(page)
         return CallAnswer(text=text, made=_made(READ_DECISIONS, args, text, took=False))
+
+
+def _of_go(order: WorkOrder) -> JsonObject | None:
+    """How the go of a cut attempt is recovered, before any of its calls says more."""
+    if not order.recovering:
+        return None
+    return of_thread("cut", resumable=order.go != order.attempt).as_json()
 
 
 def _refused(tool: str, args: JsonObject, kind: str, why: str) -> CallAnswer:

@@ -28,13 +28,11 @@ from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.kept_values import KeptResult
 from surefoot.tools.outcomes import (
     AttemptFailed,
-    PersonNeeded,
-    accepted,
-    not_accepted,
-    stopped,
-    undecided,
+    Good,
+    outcome_of,
 )
 from surefoot.tools.stopping import Cut, Stop
+from surefoot.tools.undoing import Undoing
 from surefoot.tools.unknown_effects import counted_already
 
 
@@ -56,6 +54,18 @@ CountStep = Callable[[str | None], None]
 Steps = Callable[[OrderCalls], Awaitable[GoEnd]]
 
 
+HALFWAY = "its worker stopped while what the failed attempt did was being undone"
+
+
+@dataclass(slots=True)
+class Told:
+    """What an outcome says besides what came of the attempt."""
+
+    begun: bool = False
+    """Something may have been left outside."""
+    calls: OrderCalls | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentWork:
     """Runs attempts of `agent` work for one task; the parts are the runner's own."""
@@ -64,6 +74,7 @@ class AgentWork:
     requests: CallRequests
     calls: EffectCalls
     attempts: Attempts
+    undoing: Undoing
     values: ValueCache
     store: ArtifactStore
     clock: Clock
@@ -83,29 +94,49 @@ class AgentWork:
         Raises:
             LeaseLost, DatabaseUnavailable: what happened is not known here.
         """
-        started = self.clock()
-        calls: OrderCalls | None = None
-        try:
-            calls = await self.begin(order, stop, count_step)
-            end = await _taken(steps, calls)
-            kept = _kept(end)
-            checks = await self.attempts.accept(order, calls.scope, kept, stop)
-            outcome = accepted(order, started, self.clock(), kept)
-            if checks:
-                outcome["checks"] = checks
-        except Cut:
-            outcome = stopped(order, started, self.clock())
-        except AttemptFailed as failure:
-            outcome = not_accepted(order, started, self.clock(), failure)
-        except PersonNeeded as needed:
-            outcome = undecided(order, started, self.clock(), needed)
+        told = Told()
+        scope = self.requests.scope(order)
+        outcome = await outcome_of(
+            order,
+            self.clock,
+            partial(self._work, order, scope, stop, steps, count_step, told),
+            partial(self._take_back, order, scope, stop, told),
+        )
+        calls = told.calls
         outcome["calls"] = calls.made if calls and count_step is None else 0
         if calls and calls.recovery is not None:
             outcome["recovery"] = calls.recovery
         return outcome
 
+    async def _work(
+        self,
+        order: WorkOrder,
+        scope: Scope,
+        stop: Stop,
+        steps: Steps,
+        count_step: CountStep | None,
+        told: Told,
+    ) -> Good:
+        if order.undoing is not None:
+            told.begun = True
+            raise AttemptFailed.of(order.undoing)
+        await self.undoing.before_restart(order, scope, stop)
+        calls = told.calls = await self.begin(order, scope, stop, count_step)
+        told.begun = True
+        if order.go != order.attempt and await self.undoing.was_under_way(order):
+            raise AttemptFailed("undone_halfway", HALFWAY)
+        kept = _kept(await _taken(steps, calls))
+        return kept, await self.attempts.accept(order, scope, kept, stop)
+
+    async def _take_back(
+        self, order: WorkOrder, scope: Scope, stop: Stop, told: Told, failure: Failure
+    ) -> None:
+        """What a failed go has done is undone."""
+        if told.begun:
+            await self.undoing.after_failure(order, scope, stop, failure)
+
     async def begin(
-        self, order: WorkOrder, stop: Stop, count_step: CountStep | None = None
+        self, order: WorkOrder, scope: Scope, stop: Stop, count_step: CountStep | None = None
     ) -> OrderCalls:
         """What the attempt is about, with its references looked up, and its tools.
 
@@ -113,7 +144,6 @@ class AgentWork:
             AttemptFailed: a reference or a tool is missing.
             Cut: stopped meanwhile.
         """
-        scope = self.requests.scope(order)
         try:
             writes = await stop.guard(self.requests.writes(order, scope))
             instructions, data = await stop.guard(_instructions(order, scope))

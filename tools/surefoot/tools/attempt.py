@@ -3,28 +3,38 @@
 It sees a work order and nothing of the task's state. Whether to try again is decided by the nodes.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from surefoot.graph.checks import Check, PersonCheck
 from surefoot.graph.errors import CallStopped, InconsistentState
 from surefoot.graph.index import container_of
 from surefoot.graph.ports import Clock, WorkOrder
-from surefoot.graph.values import ArtifactRef, JsonObject, Outcome
+from surefoot.graph.values import ArtifactRef, Failure, JsonObject, Outcome
 from surefoot.tools.bindings import Scope, newest
+from surefoot.tools.call_ends import CallEnd
 from surefoot.tools.call_requests import CallRequests
-from surefoot.tools.effect_calls import CallEnd, EffectCalls
+from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.kept_values import KeptResult
 from surefoot.tools.outcomes import (
     AttemptFailed,
+    Good,
     PersonNeeded,
-    accepted,
-    not_accepted,
+    outcome_of,
     question,
-    stopped,
-    undecided,
 )
 from surefoot.tools.stopping import Cut, Stop
+from surefoot.tools.undoing import Undoing
 from surefoot.tools.verification import Evidence, Verifier, failed, undecided_by_judge
+
+
+@dataclass(slots=True)
+class Told:
+    """What an outcome says of its call besides what came of it."""
+
+    begun: bool = False
+    """Something may have been left outside."""
+    end: CallEnd = field(default_factory=CallEnd)
 
 
 class Attempts:
@@ -36,11 +46,13 @@ class Attempts:
         requests: CallRequests,
         calls: EffectCalls,
         verifier: Verifier,
+        undoing: Undoing,
         clock: Clock,
     ) -> None:
         self._requests = requests
         self._calls = calls
         self._verifier = verifier
+        self._undoing = undoing
         self._clock = clock
 
     async def run(self, order: WorkOrder, stop: Stop) -> Outcome:
@@ -49,26 +61,37 @@ class Attempts:
         Raises:
             LeaseLost, DatabaseUnavailable: the ledger cannot be written; nothing is known here.
         """
-        started = self._clock()
-        end = CallEnd()
-        try:
-            scope = self._requests.scope(order)
-            end = await self._calls.make(await self._requests.make(order, scope, stop))
-            kept = _kept(order, end, scope)
-            checks = await self.accept(order, scope, kept, stop)
-            outcome = accepted(order, started, self._clock(), kept)
-            if checks:
-                outcome["checks"] = checks
-        except Cut:
-            outcome = stopped(order, started, self._clock())
-        except AttemptFailed as failure:
-            outcome = not_accepted(order, started, self._clock(), failure)
-        except PersonNeeded as needed:
-            outcome = undecided(order, started, self._clock(), needed)
-        outcome["calls"] = end.calls
-        if end.recovery is not None:
-            outcome["recovery"] = end.recovery
+        scope = self._requests.scope(order)
+        told = Told()
+        outcome = await outcome_of(
+            order,
+            self._clock,
+            partial(self._work, order, scope, stop, told),
+            partial(self._take_back, order, scope, stop, told),
+        )
+        outcome["calls"] = told.end.calls
+        if told.end.recovery is not None:
+            outcome["recovery"] = told.end.recovery
         return outcome
+
+    async def _work(self, order: WorkOrder, scope: Scope, stop: Stop, told: Told) -> Good:
+        if order.undoing is not None:
+            told.begun = True
+            raise AttemptFailed.of(order.undoing)
+        await self._undoing.before_restart(order, scope, stop)
+        request = await self._requests.make(order, scope, stop)
+        clear = self._undoing.clear_of(order, scope, stop)
+        told.begun = True
+        told.end = await self._calls.make(replace(request, clear=clear) if clear else request)
+        kept = _kept(told.end, scope)
+        return kept, await self.accept(order, scope, kept, stop)
+
+    async def _take_back(
+        self, order: WorkOrder, scope: Scope, stop: Stop, told: Told, failure: Failure
+    ) -> None:
+        """What a failed attempt has begun is undone."""
+        if told.begun:
+            await self._undoing.after_failure(order, scope, stop, failure)
 
     async def accept(
         self, order: WorkOrder, scope: Scope, kept: KeptResult, stop: Stop
@@ -132,9 +155,9 @@ def _person_check(checks: list[Check]) -> PersonCheck | None:
     return next((check for check in checks if isinstance(check, PersonCheck)), None)
 
 
-def _kept(order: WorkOrder, end: CallEnd, scope: Scope) -> KeptResult:
+def _kept(end: CallEnd, scope: Scope) -> KeptResult:
     if end.question is not None:
-        raise PersonNeeded(question(order, "unknown_effect", end.question))
+        raise PersonNeeded(end.question)
     if end.failure is not None:
         why = end.failure
         raise AttemptFailed(

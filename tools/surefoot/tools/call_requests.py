@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from surefoot.graph.attempts import effect_of
+from surefoot.graph.attempts import DEFAULTS, effect_of
 from surefoot.graph.errors import (
     PermanentError,
     ReferenceMissing,
     ToolArgumentsInvalid,
     ToolUnavailable,
 )
-from surefoot.graph.keys import CallKey, call_digest, default_key, own_key
+from surefoot.graph.keys import CallKey, call_digest, default_key, own_key, undo_key
 from surefoot.graph.ports import (
     ArtifactStore,
     Binding,
@@ -34,7 +34,7 @@ from surefoot.tools.content_checks import (
     compile_schema,
     mismatches,
 )
-from surefoot.tools.outcomes import AttemptFailed, PersonNeeded, question
+from surefoot.tools.outcomes import AttemptFailed
 from surefoot.tools.prohibitions import Prohibitions
 from surefoot.tools.stopping import Stop
 from surefoot.tools.unknown_effects import CallRequest
@@ -122,33 +122,47 @@ class CallRequests:
 
         Raises:
             AttemptFailed: it cannot or may not be made.
-            PersonNeeded: a person must approve it first.
             Cut: stopped meanwhile.
         """
         work = order.work
         spec = self._host.specs.get(work.tool or "")
         if spec is None:
             raise AttemptFailed("unknown_tool", f"there is no tool {work.tool!r}", retryable=False)
-        try:
-            args: JsonObject = await stop.guard(scope.resolve(work.args))
-            writes = await stop.guard(self.writes(order, scope))
-        except ReferenceMissing as missing:
-            raise AttemptFailed("bad_reference", str(missing), retryable=False) from None
-        except PermanentError as damaged:
-            raise AttemptFailed("inconsistent_state", str(damaged), retryable=False) from None
+        args, writes = await self._resolved(order, work.args, scope, stop)
         self._validate(spec, args, scope.nulled)
-        await self._allow(order, spec, args, writes)
+        await self._allow(spec, args, writes)
         meaning = scope.meaning(work.args, args)
         key = await self._key(order, spec, args, meaning, stop)
         return CallRequest(
-            task_id=self._around.task_id,
+            order=order,
             call=self._call(order, spec, args, writes, key.idempotency_key),
             spec=spec,
             effect=effect_of(spec, work),
             key=key,
-            recovering=order.recovering,
-            removed=order.removed,
-            may_ask=work.approve != "never",
+            stop=stop,
+            needs_approval=work.approve == "always",
+        )
+
+    async def undo(self, order: WorkOrder, scope: Scope, stop: Stop, attempt: int) -> CallRequest:
+        """The call of an order's `undo`, about what one attempt left. Raises as `make`."""
+        undo = order.work.undo
+        spec = self._host.specs.get(undo.tool) if undo else None
+        if undo is None or spec is None:
+            name = undo.tool if undo else ""
+            raise AttemptFailed("unknown_tool", f"there is no tool {name!r}", retryable=False)
+        args, writes = await self._resolved(order, undo.args, scope, stop)
+        self._validate(spec, args, ())
+        await self._allow(spec, args, writes)
+        meaning = call_digest(spec.name, scope.meaning(undo.args, args))
+        key = undo_key(self._around.task_id, order.subtask, meaning, attempt)
+        effect = effect_of(spec, order.work)
+        call = self._call(order, spec, args, writes, key.idempotency_key)
+        return CallRequest(
+            order=replace(order, recovering=False),
+            call=replace(call, timeout_s=spec.timeout_s or DEFAULTS[effect][0]),
+            spec=spec,
+            effect=effect,
+            key=key,
             stop=stop,
         )
 
@@ -157,29 +171,38 @@ class CallRequests:
 
         Raises:
             AttemptFailed: it cannot or may not be made.
-            PersonNeeded: a person must approve it first.
             Cut: stopped meanwhile.
         """
         spec, work = self._host.specs[asked.tool], order.work
         self._validate(spec, asked.args, ())
         effect = effect_of(spec, work)
-        await self._allow(order, spec, asked.args, asked.writes, approved=effect == "read")
+        await self._allow(spec, asked.args, asked.writes)
         key = await self._key(order, spec, asked.args, asked.args, stop, ordinal=asked.ordinal)
         call = self._call(order, spec, asked.args, asked.writes, key.idempotency_key)
         own = {f"{order.subtask}/{name}": ref for name, ref in asked.artifacts.items()}
         return CallRequest(
-            task_id=self._around.task_id,
+            order=replace(order, recovering=asked.recovering),
             call=replace(call, timeout_s=asked.timeout_s, artifacts={**call.artifacts, **own}),
             spec=spec,
             effect=effect,
             key=key,
-            recovering=asked.recovering,
-            removed=order.removed,
-            may_ask=work.approve != "never",
             stop=stop,
             step=asked.step,
             count=asked.count,
+            needs_approval=work.approve == "always" and effect != "read",
         )
+
+    async def _resolved(
+        self, order: WorkOrder, given: JsonObject, scope: Scope, stop: Stop
+    ) -> tuple[JsonObject, tuple[str, ...] | None]:
+        """Arguments and writable paths with their references looked up."""
+        try:
+            args: JsonObject = await stop.guard(scope.resolve(given))
+            return args, await stop.guard(self.writes(order, scope))
+        except ReferenceMissing as missing:
+            raise AttemptFailed("bad_reference", str(missing), retryable=False) from None
+        except PermanentError as damaged:
+            raise AttemptFailed("inconsistent_state", str(damaged), retryable=False) from None
 
     async def writes(self, order: WorkOrder, scope: Scope) -> tuple[str, ...] | None:
         """The paths that an order may write, resolved.
@@ -192,20 +215,11 @@ class CallRequests:
         return tuple(_globs(await scope.resolve(order.work.writes)))
 
     async def _allow(
-        self,
-        order: WorkOrder,
-        spec: ToolSpec,
-        args: JsonObject,
-        writes: tuple[str, ...] | None,
-        *,
-        approved: bool = False,
+        self, spec: ToolSpec, args: JsonObject, writes: tuple[str, ...] | None
     ) -> None:
         broken = await self.prohibitions.broken_by(spec.name, args, writes=writes)
         if broken is not None:
             raise AttemptFailed("prohibited", broken, retryable=False)
-        if order.work.approve == "always" and not approved:
-            text = f"May {spec.name} be called for subtask {order.subtask!r}?"
-            raise PersonNeeded(question(order, "approve", text))
 
     def _validate(self, spec: ToolSpec, args: JsonObject, null: Iterable[str]) -> None:
         if spec.name not in self._validators:

@@ -2,13 +2,14 @@
 
 Intent before the call, outcome after it and before anybody hears of it. Where an intent stands
 without an outcome nobody knows what happened: the tool's probe is asked, then its compensation
-tried, then a person asked. What a *failed attempt* leads to is decided by the nodes, not here.
+tried, then a person asked. What a *failed attempt* leads to is decided by the nodes, not here;
+what it leaves is taken back by `undoing`.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 
 from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.errors import BudgetExhausted
@@ -21,34 +22,40 @@ from surefoot.graph.ports import (
     ToolHost,
     ToolReply,
 )
-from surefoot.graph.values import FAILS_ONCE, Failure, JsonObject
+from surefoot.graph.recovery import Evidence, choose, why_unknown
+from surefoot.graph.values import Failure, JsonObject
+from surefoot.tools.before_calls import BeforeCalls, permitted
+from surefoot.tools.bindings import ValueCache
+from surefoot.tools.call_ends import (
+    CallEnd,
+    answered,
+    failure_of,
+    recovered,
+)
+from surefoot.tools.effect_questions import ask_unknown, what_became
 from surefoot.tools.kept_values import KeptResult, keep_value
 from surefoot.tools.stopping import Cut
-from surefoot.tools.unknown_effects import CallRequest, Finding, find_out, unknown_text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallEnd:
-    """What came of a request: exactly one of `kept`, `failure` and `question` is set."""
-
-    kept: KeptResult | None = None
-    failure: Failure | None = None
-    question: str | None = None
-    calls: int = 0
-    """Tool calls made; 0 where the ledger or a probe answered."""
-    recovery: JsonObject | None = None
+from surefoot.tools.unknown_effects import FOUND, CallRequest, Finding, find_out
 
 
 class EffectCalls:
     """Makes calls for one task. `ledger` rows are the only memory; locks are this process's own."""
 
     def __init__(
-        self, *, host: ToolHost, ledger: Ledger, store: ArtifactStore, on_step: OnStep | None = None
+        self,
+        *,
+        host: ToolHost,
+        ledger: Ledger,
+        store: ArtifactStore,
+        values: ValueCache,
+        on_step: OnStep | None = None,
     ) -> None:
         self._host = host
         self._ledger = ledger
         self._store = store
+        self._values = values
         self._on_step = on_step
+        self._before = BeforeCalls(ledger)
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
 
     async def make(self, request: CallRequest) -> CallEnd:
@@ -57,39 +64,85 @@ class EffectCalls:
         Raises:
             Cut: we are stopping; what the call may have done stands as an intent in the ledger.
             BudgetExhausted: no step is left for it; it was not made.
+            PersonNeeded, AttemptFailed: the subtask's `undo` had to be run first, and could not.
             LeaseLost, DatabaseUnavailable: from the ledger.
         """
         if request.effect == "read":
-            request.count()
-            reply = await self._call(request)
-            return await self._end(request, reply, _resumed(request, "the tool only reads"))
+            return permitted(request) or await self._read(request)
         if request.key.scope:
             return await self._make_recorded(request)
         async with self._turn(request):
             return await self._make_recorded(request)
 
+    async def _read(self, request: CallRequest) -> CallEnd:
+        request.count()
+        reply = await self._call(request)
+        return await self._end(request, reply, recovered(request, Evidence()))
+
     # --- the way through the ledger ----------------------------------------------------------
 
     async def _make_recorded(self, request: CallRequest) -> CallEnd:
-        entry = _entry(request)
-        if request.removed and request.key.scope and request.effect != "idempotent":
-            await self._ledger.adopt(entry, request.removed)
+        entry = request.entry
+        ended = await self._before.look(request)
+        if ended is not None:
+            return ended
         row = await self._ledger.intend(entry)
-        recovery = _rerun(request, "no effect of it stands in the ledger")
-        if request.effect == "idempotent":
-            recovery = _rerun(request, "the effect is idempotent")
         if row is not None and row.state == "done":
-            return _answered(request, row)
+            return answered(request, row)
+        evidence = Evidence()
         if row is not None:
-            finding = await find_out(self._host, request)
-            end = await self._settle_finding(request, entry, finding)
+            end, evidence = await self._settle_standing(request, row)
             if end is not None:
                 return end
-            recovery = _strategy("rerun the subtask", finding.why)
             await self._ledger.intend(entry)
         await self._begin(request, entry)
         reply = await self._call(request)
-        return await self._settle_reply(request, entry, reply, recovery)
+        return await self._settle_reply(request, entry, reply, recovered(request, evidence))
+
+    async def settle_unknown(self, request: CallRequest, row: EffectRow) -> CallEnd | None:
+        """Find out what became of a call that stands as an intent, and record it.
+
+        None: nothing of it stands. Raises as `make`.
+        """
+        return (await self._settle_standing(request, row))[0]
+
+    async def _settle_standing(
+        self, request: CallRequest, row: EffectRow
+    ) -> tuple[CallEnd | None, Evidence]:
+        """Find out about an intent of an earlier attempt; without an end the call may be made."""
+        finding = await self._find_out(request, row)
+        if finding is None:
+            why = "a person gave up what nobody knows about"
+            return CallEnd(failure=_unknown_failure(f"{request.call.tool}: {why}")), FOUND
+        if finding.evidence.is_unknown:
+            finding = await self._cleared(request, finding)
+        end = await self._settle_finding(request, request.entry, finding, attempt=row.attempt)
+        return end, finding.evidence
+
+    async def _find_out(self, request: CallRequest, row: EffectRow) -> Finding | None:
+        """What a person said goes before what the world can be asked; None: it is given up."""
+        answer = what_became(request, row.attempt)
+        if answer == "fail":
+            return None
+        if answer is not None:
+            happened = answer.status == "ok"
+            said = replace(FOUND, asked="a person")
+            return Finding(replace(said, probe="happened" if happened else "not_happened"), answer)
+        known = None if row.result is None else await self._values.load(row.result)
+        return await find_out(self._host, request, known)
+
+    async def _cleared(self, request: CallRequest, finding: Finding) -> Finding:
+        """The subtask's `undo` is the last way back where one call is all that it makes."""
+        if request.clear is None:
+            return finding
+        await request.clear()
+        cleared = replace(
+            finding.evidence,
+            ledger="compensated",
+            way_back="done",
+            way_back_said="cleared by the subtask's undo",
+        )
+        return Finding(cleared)
 
     async def _begin(self, request: CallRequest, entry: EffectCall) -> None:
         """The last moment before a call; what does not begin is surely not done.
@@ -121,7 +174,11 @@ class EffectCalls:
             await self._ledger.settle(entry, "failed", note=reply.message)
             return failed
         finding = await find_out(self._host, request)
-        end = await self._settle_finding(request, entry, finding, after=reply)
+        if finding.evidence.is_unknown and request.clear is not None:
+            return failed  # `undo` clears it when the failed attempt is taken back
+        end = await self._settle_finding(
+            request, entry, finding, attempt=entry.attempt, after=reply
+        )
         return failed if end is None else end
 
     async def _settle_done(
@@ -149,22 +206,30 @@ class EffectCalls:
         entry: EffectCall,
         finding: Finding,
         *,
+        attempt: int,
         after: ToolReply | None = None,
     ) -> CallEnd | None:
-        """Record a finding. None = nothing of the call stands any more, it may be made (again)."""
-        calls = 0 if after is None else 1
-        match finding.verdict:
-            case "happened" | "result_lost":
-                reply = finding.reply or ToolReply(status="ok")
-                recovery = _strategy("resume at the step", finding.why) if after is None else None
-                return await self._settle_done(request, entry, reply, recovery, calls=calls)
-            case "not_happened" | "compensated":
-                undone = finding.verdict == "compensated"
-                state: EffectState = "compensated" if undone else "failed"
-                await self._ledger.settle(entry, state, note=finding.why)
-                return None
-            case "unknown":
-                return _unknown(request, finding, after)
+        """Record a finding. None = nothing of the call stands any more, it may be made (again).
+
+        `attempt`: the one that made the call.
+        """
+        calls, evidence = 0 if after is None else 1, finding.evidence
+        recovery = recovered(request, evidence) if after is None else None
+        if evidence.probe == "happened":
+            reply = finding.reply or ToolReply(status="ok")
+            return await self._settle_done(request, entry, reply, recovery, calls=calls)
+        if evidence.probe == "not_happened" or evidence.way_back == "done":
+            state: EffectState = "compensated" if evidence.way_back == "done" else "failed"
+            why = choose("cut", effect=request.effect, evidence=evidence).reason
+            await self._ledger.settle(entry, state, note=why)
+            return None
+        if request.may_ask:
+            asked = ask_unknown(request, evidence, attempt, after)
+            return CallEnd(question=asked, calls=calls, recovery=recovery)
+        text = f"{request.call.tool} may or may not have taken effect: {why_unknown(evidence)}"
+        if after is not None:
+            text = f"{text} ({after.status}: {after.message})"
+        return CallEnd(failure=_unknown_failure(text), calls=calls, recovery=recovery)
 
     # --- calling -----------------------------------------------------------------------------
 
@@ -216,63 +281,5 @@ class EffectCalls:
                 self._turns[key] = (lock, users - 1)
 
 
-def failure_of(reply: ToolReply) -> Failure:
-    """The failure that a reply other than `ok` and `cut` means for its attempt."""
-    if reply.status == "bad_result":
-        return Failure(kind=reply.kind or "not_json", message=reply.message, retryable=False)
-    kind = reply.status if reply.status in ("timeout", "crashed") else reply.kind or "tool_error"
-    return Failure(
-        kind=kind, message=reply.message, retryable=reply.retryable and kind not in FAILS_ONCE
-    )
-
-
-def _entry(request: CallRequest) -> EffectCall:
-    call = request.call
-    return EffectCall(
-        task_id=request.task_id,
-        key=request.key.key,
-        scope=request.key.scope,
-        subtask=call.subtask,
-        attempt=call.attempt,
-        tool=call.tool,
-        effect=request.effect,
-        args=call.args,
-    )
-
-
-def _answered(request: CallRequest, row: EffectRow) -> CallEnd:
-    """The ledger answers: the first call's result stands, nothing is called."""
-    recovery = _resumed(request, "the ledger has the result of the call")
-    if row.result is not None:
-        kept = KeptResult(stored=row.result, artifacts=row.artifacts)
-        return CallEnd(kept=kept, recovery=recovery)
-    kind, _, why = row.note.partition(": ")
-    failure = Failure(
-        kind=kind if kind in FAILS_ONCE else "not_json",
-        message=f"the call took effect, but its result could not be kept: {why or 'not JSON'}",
-        retryable=False,
-    )
-    return CallEnd(failure=failure, recovery=recovery)
-
-
-def _unknown(request: CallRequest, finding: Finding, after: ToolReply | None) -> CallEnd:
-    """Nobody knows: a person is asked, or where that is not allowed the attempt fails for good."""
-    text = unknown_text(request, finding, after)
-    calls = 0 if after is None else 1
-    recovery = _strategy("ask a person", finding.why) if after is None else None
-    if request.may_ask:
-        return CallEnd(question=text, calls=calls, recovery=recovery)
-    failure = Failure(kind="unknown_effect", message=text, retryable=False)
-    return CallEnd(failure=failure, calls=calls, recovery=recovery)
-
-
-def _strategy(strategy: str, reason: str) -> JsonObject:
-    return {"strategy": strategy, "reason": reason}
-
-
-def _resumed(request: CallRequest, reason: str) -> JsonObject | None:
-    return _strategy("resume at the step", reason) if request.recovering else None
-
-
-def _rerun(request: CallRequest, reason: str) -> JsonObject | None:
-    return _strategy("rerun the subtask", reason) if request.recovering else None
+def _unknown_failure(text: str) -> Failure:
+    return Failure(kind="unknown_effect", message=text, retryable=False)

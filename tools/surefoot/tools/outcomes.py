@@ -3,11 +3,14 @@
 Inside an attempt a failure is raised (`AttemptFailed`) and becomes a value here, at its border.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
 
-from surefoot.graph.ports import WorkOrder
-from surefoot.graph.values import Failure, JsonObject, Outcome, Question
+from surefoot.graph.errors import CallStopped, DatabaseUnavailable, TransientError
+from surefoot.graph.ports import Clock, WorkOrder
+from surefoot.graph.values import Failure, Json, JsonObject, Outcome, Question, QuestionKind
 from surefoot.tools.kept_values import KeptResult
+from surefoot.tools.stopping import Cut
 
 
 class AttemptFailed(Exception):
@@ -27,23 +30,148 @@ class AttemptFailed(Exception):
         self.checks = checks
         super().__init__(message)
 
+    @classmethod
+    def of(cls, failure: Failure) -> "AttemptFailed":
+        """The same failure, raised."""
+        return cls(failure["kind"], failure["message"], retryable=failure["retryable"])
+
 
 class PersonNeeded(Exception):
-    """Only a person can decide how the attempt goes on."""
+    """Only a person can decide how the attempt goes on.
 
-    def __init__(self, question: Question, *, checks: Sequence[JsonObject] = ()) -> None:
+    `failure`: the attempt has failed with it, and the question is how what it did is undone.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        *,
+        checks: Sequence[JsonObject] = (),
+        failure: Failure | None = None,
+    ) -> None:
         self.question = question
         self.checks = checks
+        self.failure = failure
         super().__init__(question["text"])
 
 
-def question(order: WorkOrder, kind: str, text: str) -> Question:
-    """A question about an order; its id is the same whenever the same attempt asks the same."""
-    if kind not in ("unknown_effect", "approve", "check"):
-        raise ValueError(kind)
+Good = tuple[KeptResult, Sequence[JsonObject]]
+"""What an attempt came to, and the evidence that it is good."""
+
+
+async def outcome_of(
+    order: WorkOrder,
+    clock: Clock,
+    work: Callable[[], Awaitable[Good]],
+    take_back: Callable[[Failure], Awaitable[None]],
+) -> Outcome:
+    """Run one attempt to its outcome; of a failed one nothing is left when it is told.
+
+    Args:
+        order: the attempt.
+        clock: POSIX seconds.
+        work: does it; raises AttemptFailed, PersonNeeded or Cut.
+        take_back: undoes what the failed attempt did; may raise the same.
+
+    Raises:
+        LeaseLost, DatabaseUnavailable: what happened is not known here.
+    """
+    started = clock()
+    try:
+        kept, checks = await _or_nothing(work, take_back)
+        outcome = accepted(order, started, clock(), kept)
+        if checks:
+            outcome["checks"] = list(checks)
+        return outcome
+    except Cut:
+        return stopped(order, started, clock())
+    except AttemptFailed as failure:
+        return not_accepted(order, started, clock(), failure)
+    except PersonNeeded as needed:
+        return undecided(order, started, clock(), needed)
+
+
+async def _or_nothing(
+    work: Callable[[], Awaitable[Good]], take_back: Callable[[Failure], Awaitable[None]]
+) -> Good:
+    try:
+        return await _without_weather(work)
+    except AttemptFailed as failed:
+        try:
+            await take_back(failed.failure)
+        except PersonNeeded as needed:
+            needed.failure = failed.failure
+            raise
+        raise
+
+
+async def _without_weather(work: Callable[[], Awaitable[Good]]) -> Good:
+    try:
+        return await work()
+    except (DatabaseUnavailable, CallStopped):
+        raise
+    except TransientError as away:  # the object store does not answer
+        raise AttemptFailed("unavailable", str(away)) from None
+
+
+def question(
+    order: WorkOrder,
+    kind: QuestionKind,
+    text: str,
+    *,
+    about: str = "",
+    choices: Sequence[str] = (),
+    schema: JsonObject | None = None,
+    facts: JsonObject | None = None,
+) -> Question:
+    """A question about an order; its id is the same whenever the same attempt asks the same.
+
+    Args:
+        order: the attempt that asks.
+        kind: what is asked.
+        text: the question in full.
+        about: digest of what it is about, where one attempt may ask several (`digest_of`).
+        choices: the words that answer it.
+        schema: JSON Schema of its answer.
+        facts: what the answer is applied to.
+    """
+    asked = Question(
+        id=f"{_name(order, kind, about)}{order.attempt}",
+        subtask=order.subtask,
+        kind=kind,
+        text=text,
+    )
+    if choices:
+        asked["choices"] = list(choices)
+    if schema is not None:
+        asked["schema"] = schema
+    if facts is not None:
+        asked["facts"] = {**facts, "about": about}
+    return asked
+
+
+def said(order: WorkOrder, kind: QuestionKind, about: str) -> Json:
+    """What people answered to that question; the newest answer, None where there is none."""
+    attempt = asked_by(order, kind, about)
+    return order.said.get(f"{_name(order, kind, about)}{attempt}")
+
+
+def asked_by(order: WorkOrder, kind: QuestionKind, about: str) -> int:
+    """The newest attempt that asked the question and was answered; 0: none."""
+    begins = _name(order, kind, about)
+    numbers = [id[len(begins) :] for id in order.said if id.startswith(begins)]
+    return max((int(number) for number in numbers if number.isdigit()), default=0)
+
+
+def digest_of(*parts: str | int) -> str:
+    """A short name for what a question is about; other parts, another name."""
+    return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:10]
+
+
+def _name(order: WorkOrder, kind: str, about: str) -> str:
     # A dot is in no id: `a-b` and `a/b` ask questions of their own.
-    name = f"{kind}-{order.subtask.replace('/', '.')}-{order.attempt}"
-    return Question(id=name, subtask=order.subtask, kind=kind, text=text)
+    name = f"{kind}-{order.subtask.replace('/', '.')}-"
+    return f"{name}{about}-" if about else name
 
 
 def accepted(order: WorkOrder, started: float, ended: float, kept: KeptResult) -> Outcome:
@@ -73,6 +201,8 @@ def undecided(order: WorkOrder, started: float, ended: float, needed: PersonNeed
     """The outcome of an order that only a person can take further."""
     outcome = _outcome(order, started, ended, ok=False)
     outcome["question"] = needed.question
+    if needed.failure is not None:
+        outcome["failure"] = needed.failure
     if needed.checks:
         outcome["checks"] = list(needed.checks)
     return outcome

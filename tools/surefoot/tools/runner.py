@@ -40,6 +40,7 @@ from surefoot.tools.agent_work import AgentWork
 from surefoot.tools.attempt import Attempts
 from surefoot.tools.bindings import ValueCache
 from surefoot.tools.call_requests import CallRequests, Surroundings, declared_paths
+from surefoot.tools.compensating import Compensations
 from surefoot.tools.containers import Containers
 from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.groups import GroupEnds
@@ -47,6 +48,7 @@ from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
 from surefoot.tools.prohibitions import Prohibitions
 from surefoot.tools.slots import Slots
 from surefoot.tools.stopping import Cut, Stop
+from surefoot.tools.undoing import Undoing
 from surefoot.tools.verification import Evidence, Verifier
 
 log = logging.getLogger(__name__)
@@ -146,15 +148,35 @@ class LocalRunner:
             values=values,
             prohibitions=Prohibitions(prohibitions, inputs=inputs, workspace=workspace),
         )
-        calls = EffectCalls(host=host, ledger=ledger, store=store, on_step=on_step)
+        calls = EffectCalls(host=host, ledger=ledger, store=store, values=values, on_step=on_step)
+        self.compensations = Compensations(
+            task_id=task_id,
+            host=host,
+            ledger=ledger,
+            values=values,
+            readable=around.readable,
+            prohibitions=lambda: self._requests.prohibitions,
+        )
+        undoing = Undoing(
+            host=host,
+            ledger=ledger,
+            requests=self._requests,
+            calls=calls,
+            compensations=self.compensations,
+        )
         self._attempts = Attempts(
-            requests=self._requests, calls=calls, verifier=self._verifier, clock=clock
+            requests=self._requests,
+            calls=calls,
+            verifier=self._verifier,
+            undoing=undoing,
+            clock=clock,
         )
         work = AgentWork(
             host=host,
             requests=self._requests,
             calls=calls,
             attempts=self._attempts,
+            undoing=undoing,
             values=values,
             store=store,
             clock=clock,

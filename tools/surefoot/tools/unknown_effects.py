@@ -1,19 +1,26 @@
-"""A call whose outcome nobody knows: ask its probe, else take it back, else put it in words.
+"""A call whose outcome nobody knows: ask its probe, else take it back.
 
 Nothing is written here; what a finding leads to is `effect_calls`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 
 from surefoot.graph.keys import CallKey
-from surefoot.graph.plain import compact_json
-from surefoot.graph.ports import EffectKind, ToolCall, ToolHost, ToolReply, ToolSpec
+from surefoot.graph.ports import (
+    EffectCall,
+    EffectKind,
+    ToolCall,
+    ToolHost,
+    ToolReply,
+    ToolSpec,
+    WorkOrder,
+)
+from surefoot.graph.recovery import Evidence
+from surefoot.graph.values import Json
 from surefoot.tools.stopping import Cut, Stop
 
-SHOWN_ARGS = 300
-"""Characters of the arguments that a person is shown."""
+FOUND = Evidence(ledger="intent")
 
 
 def counted_already() -> None:
@@ -25,90 +32,100 @@ class CallRequest:
     """One call to be made at most once.
 
     Attributes:
+        order: the attempt that it belongs to.
         call: what the tool host gets; arguments resolved and validated.
         effect: what it does to the world (already narrowed for `run_command`).
-        recovering: the attempt before was cut, so say how it was recovered.
-        may_ask: a person may be asked when nobody knows what happened.
         step: which step of its attempt the call is, from 1.
         count: takes a step from the budget right before the call is made.
-        removed: subtasks that are no longer in the plan: their same call answers this one.
+        needs_approval: a person must allow it before it is made.
+        clear: runs the subtask's `undo`, where the call is all that the subtask makes: its way
+            back. Raises what `Undoing` raises.
     """
 
-    task_id: str
+    order: WorkOrder
     call: ToolCall
     spec: ToolSpec
     effect: EffectKind
     key: CallKey
-    recovering: bool
-    may_ask: bool
     stop: Stop
     step: int = 1
-    removed: tuple[str, ...] = ()
     count: Callable[[], None] = counted_already
+    needs_approval: bool = False
+    clear: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def task_id(self) -> str:
+        """The task."""
+        return self.order.task_id
+
+    @property
+    def entry(self) -> EffectCall:
+        """The call as the ledger records it."""
+        return EffectCall(
+            task_id=self.task_id,
+            key=self.key.key,
+            scope=self.key.scope,
+            subtask=self.call.subtask,
+            attempt=self.call.attempt,
+            tool=self.call.tool,
+            effect=self.effect,
+            args=self.call.args,
+        )
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether a person may be asked when nobody knows what happened."""
+        return self.order.work.approve != "never"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found out about a call of unknown outcome, and how."""
+    """What was found out about a call of unknown outcome; `reply` is a probe's."""
 
-    verdict: Literal["happened", "result_lost", "not_happened", "compensated", "unknown"]
-    why: str
+    evidence: Evidence
     reply: ToolReply | None = None
 
 
-async def find_out(host: ToolHost, request: CallRequest) -> Finding:
+async def find_out(host: ToolHost, request: CallRequest, known: Json = None) -> Finding:
     """Ask the world what became of a call, else take it back.
+
+    Args:
+        host: runs probe and compensation.
+        request: the call.
+        known: its result, where it was recorded before it became unknown again.
 
     Raises:
         Cut: we are stopping; still nobody knows.
     """
-    spec, why = request.spec, "it has no probe"
+    spec, found = request.spec, Finding(FOUND)
     if request.stop.requested:
         raise Cut
     if spec.has_probe:
-        reply = await host.probe(request.call)
-        finding = _probed(reply)
-        if finding is not None:
-            return finding
-        why = f"its probe could not tell ({reply.status}: {reply.message})"
+        found = _probed(await host.probe(request.call))
+        if found.evidence.probe != "cannot_tell":
+            return found
     if not spec.has_compensate:
-        return Finding("unknown", f"{why} and no compensation")
+        return found
     if request.stop.requested:
         raise Cut
-    reply = await host.compensate(request.call, None)
+    reply = await host.compensate(request.call, known)
     if reply.status == "cut":
         raise Cut
     if reply.status == "ok":
-        return Finding("compensated", f"{why}; its effect was compensated")
-    return Finding("unknown", f"{why}; its compensation failed ({reply.message})")
+        return Finding(replace(found.evidence, ledger="compensated", way_back="done"))
+    return Finding(replace(found.evidence, way_back="failed", way_back_said=reply.message))
 
 
-def unknown_text(request: CallRequest, finding: Finding, after: ToolReply | None) -> str:
-    """What a person is told: which call, what is unknown, how to go on."""
-    call = request.call
-    args = compact_json(call.args)
-    shown = args if len(args) <= SHOWN_ARGS else f"{args[:SHOWN_ARGS]}... ({len(args)} characters)"
-    how = f"{after.status}: {after.message}" if after else "its attempt was cut"
-    goes_on = "asks its probe again" if request.spec.has_probe else "goes on"
-    return (
-        f"{call.tool}({shown}) of subtask {call.subtask!r} may or may not have taken effect "
-        f"({how}); {finding.why}. Look outside what happened, then "
-        f"`surefoot resume {request.task_id}` {goes_on}."
-    )
-
-
-def _probed(reply: ToolReply) -> Finding | None:
-    """What a probe's reply says; None when it cannot tell.
+def _probed(reply: ToolReply) -> Finding:
+    """What a probe's reply says.
 
     Raises:
         Cut: the probe was stopped by us.
     """
     if reply.status == "cut":
         raise Cut
-    if reply.status == "bad_result":
-        return Finding("result_lost", "its probe found the effect done", reply)
-    if reply.status != "ok":
-        return None
-    if reply.value is None:
-        return Finding("not_happened", "its probe says that it did not happen", reply)
-    return Finding("happened", "its probe found the effect done", reply)
+    if reply.status not in ("ok", "bad_result"):
+        said = f"{reply.status}: {reply.message}"
+        return Finding(replace(FOUND, probe="cannot_tell", probe_said=said), reply)
+    happened = reply.status == "bad_result" or reply.value is not None
+    return Finding(replace(FOUND, probe="happened" if happened else "not_happened"), reply)

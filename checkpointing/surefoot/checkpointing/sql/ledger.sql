@@ -43,19 +43,25 @@ left join surefoot.effects e on e.task_id = c.task_id and e.key = c.key and e.sc
 order by c.place
 
 -- name: adopt
--- What a removed subtask did (or may have done) goes over to the one that means the same call now.
+-- What a removed or taken back subtask did (or may have done) goes over to the one that means the
+-- same call now; what the same subtask had left standing is its own again.
 with fence as materialized (
     select id from surefoot.tasks
     where id = %(task_id)s and lease_epoch = %(epoch)s
     for key share
+), own as (
+    update surefoot.effects e set rolled_back = false, subtask = %(subtask)s
+    from fence
+    where (e.task_id, e.key, e.scope) = (fence.id, %(key)s, %(scope)s) and e.rolled_back
+    returning 1
 ), left_over as (
     select e.task_id, e.key, e.scope
     from surefoot.effects e join fence on fence.id = e.task_id
     where e.key = %(key)s and e.state in ('intent', 'done')
-        and exists (
+        and (e.rolled_back or exists (
             select 1 from unnest(%(removed)s::text[]) as r (id)
             where e.scope = r.id or starts_with(e.scope, r.id || '/')
-        )
+        ))
         and not exists (
             select 1 from surefoot.effects o
             where o.task_id = e.task_id and o.key = e.key and o.scope = %(scope)s
@@ -63,7 +69,7 @@ with fence as materialized (
     order by e.intent_at
     limit 1
 ), adopted as (
-    update surefoot.effects e set scope = %(scope)s, subtask = %(subtask)s
+    update surefoot.effects e set scope = %(scope)s, subtask = %(subtask)s, rolled_back = false
     from left_over l
     where (e.task_id, e.key, e.scope) = (l.task_id, l.key, l.scope)
     returning 1
@@ -97,6 +103,8 @@ with outcomes as materialized (
     on conflict (task_id, key, scope) do update set
         state = excluded.state, result = excluded.result, artifacts = excluded.artifacts,
         note = excluded.note, outcome_at = excluded.outcome_at
+    -- A late word about a call that a later attempt has made anew changes nothing.
+    where effects.attempt <= excluded.attempt or effects.subtask <> excluded.subtask
     returning 1
 )
 select exists (select 1 from fence where fence.id = c.task_id) as held
@@ -110,7 +118,7 @@ where task_id = %(task_id)s and key = %(key)s and scope = %(scope)s
 -- name: standing
 -- Newest first: the order in which they are taken back.
 select * from surefoot.effects e
-where task_id = %(task_id)s and state in ('intent', 'done')
+where task_id = %(task_id)s and state in ('intent', 'done') and not starts_with(key, '#undo-')
     and (%(attempt)s::int is null or attempt = %(attempt)s)
     and exists (
         select 1 from unnest(%(subtasks)s::text[]) as s (id)
@@ -118,9 +126,14 @@ where task_id = %(task_id)s and state in ('intent', 'done')
     )
 order by coalesce(outcome_at, intent_at) desc, intent_at desc, key
 
+-- name: of_subtask
+select * from surefoot.effects where task_id = %(task_id)s and subtask = %(subtask)s
+order by coalesce(outcome_at, intent_at) desc, intent_at desc, key
+
 -- name: left_standing
 select * from surefoot.effects
-where task_id = %(task_id)s and tool = %(tool)s and rolled_back and state in ('intent', 'done')
+where task_id = %(task_id)s and rolled_back and state in ('intent', 'done')
+    and not starts_with(key, '#undo-')
 order by coalesce(outcome_at, intent_at) desc, key
 
 -- name: leave_standing
