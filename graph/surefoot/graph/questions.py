@@ -21,7 +21,7 @@ _YES = "yes y true ok okay approve approved pass passed accept accepted agree ag
 _NO = "no n false reject rejected fail failed refuse refused deny denied decline declined bad wrong"
 _DONE = "done yes y true happened it_happened did it_did sent succeeded ok pass"
 _NOT_DONE = "not_done no n false not_happened did_not it_did_not didn't undone not_sent"
-_GIVE_UP = "give_up giveup fail failed stop abort abandon"
+_GIVE_UP = "give_up giveup failed stop abort abandon"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,8 @@ _PASS = _Form(
 )
 _FORMS: Mapping[QuestionKind, _Form] = {
     "unknown_effect": _Form(
-        choices=("done", "not_done", "give_up"),
-        means={"done": _DONE, "not_done": _NOT_DONE, "give_up": _GIVE_UP},
+        choices=("done", "not_done", "fail"),
+        means={"done": _DONE, "not_done": _NOT_DONE, "fail": _GIVE_UP},
         plain=("done", "not_done"),
         extra={"done": ("result", {})},
     ),
@@ -70,6 +70,7 @@ _FORMS: Mapping[QuestionKind, _Form] = {
             "skip": "skipped leave_out",
             "fail": "no stop abort give_up failed",
         },
+        plain=("retry", "fail"),
         extra={"retry": ("hint", _TEXT)},
     ),
     "milestone": _Form(
@@ -80,39 +81,37 @@ _FORMS: Mapping[QuestionKind, _Form] = {
             "replan": "plan_again new_plan",
             "fail": "no stop abort give_up failed",
         },
+        plain=("judge", "fail"),
         extra={"rollback": ("milestone", _TEXT), "replan": ("require", _TEXT)},
     ),
     "inconsistent_state": _Form(
-        choices=("recheck", "restore", "accept"),
+        choices=("recheck", "restore", "accept", "redo"),
         means={
             "recheck": "check check_again again retry done mended fixed",
             "restore": "put_back roll_back rollback back",
             "accept": "accepted ok go_on continue",
+            "redo": "do_again rerun make_again",
         },
     ),
     "other_effect": _Form(
-        choices=("reuse", "do", "give_up"),
+        choices=("do", "reuse", "fail"),
         means={
-            "reuse": "use keep same the_same old",
             "do": "make make_it again do_it new yes",
-            "give_up": f"{_GIVE_UP} no",
+            "reuse": "use keep same the_same old",
+            "fail": f"{_GIVE_UP} no",
         },
     ),
     "undo_failed": _Form(
-        choices=("retry", "undone", "leave"),
-        means={
-            "retry": "again try_again once_more",
-            "undone": "done mended fixed cleared yes",
-            "leave": "keep stands let_it_stand no",
-        },
+        choices=("undone", "retry"),
+        means={"undone": "done cleared yes", "retry": "again try_again once_more mended fixed"},
     ),
 }
 
 _NAMED = ("choice", "answer", "decision", "verdict")
 """Under these names a mapping says its choice, whatever is asked."""
 
-_PLAIN_NAMES = ("result", "pass", "passed", "approve", "approved", "ok")
-"""Under these as well, where true or false could be answered and `result` means nothing else."""
+_PLAIN_NAMES = ("result", "pass", "passed", "approve", "approved", "ok", "done", "happened")
+"""Under these as well, where true or false could be answered and the name means nothing else."""
 
 
 class AnswerRefused(UsageError):
@@ -151,14 +150,16 @@ def completed(
     """A question with everything that a person and a program need to answer it.
 
     Args:
-        question: with its id, kind and what is unknown; choices and schema of its own stay.
+        question: with its id, kind and what is unknown.
         task_id: of the task, for the command in the text.
-        choices: those of its kind that are possible here; all without.
+        choices: those of its kind that are possible here; absent: the question's own, else all.
     """
-    possible = list(question.get("choices") or choices or _FORMS[question["kind"]].choices)
+    form = _FORMS[question["kind"]]
+    wanted = choices or question.get("choices") or form.choices
+    possible = [word for word in form.choices if word in wanted] or list(form.choices)
     whole = Question(**question)
     whole["choices"] = possible
-    whole.setdefault("schema", _schema(question["kind"], possible))
+    whole["schema"] = _schema(question["kind"], possible)
     whole["text"] = f"{question['text']} {how_to_answer(whole, task_id)}"
     return whole
 
@@ -294,7 +295,7 @@ def _taken_choice(question: Question, fields: JsonObject) -> str | None:
     own = {name for name, _ in form.extra.values()}
     names = [*_NAMED, *(n for n in _PLAIN_NAMES if form.plain and n not in own)]
     for name in names:
-        if name in fields:
+        if name in fields and (name in _NAMED or _choice(question, fields[name]) is not None):
             return _choice(question, fields.pop(name))
     for word in _words(question):
         extra = form.extra.get(word, ("reason", _TEXT))[0]
@@ -307,12 +308,26 @@ def _taken_choice(question: Question, fields: JsonObject) -> str | None:
     return None
 
 
-def answer_words(question: Question, answer: JsonObject) -> str:
-    """An answer as one line for the decision record and the history, verbatim."""
+def answer_words(question: Question, answer: JsonObject, task_id: str) -> str:
+    """A question and its answer as one text for the decision record and the history, verbatim."""
+    asked = question["text"].removesuffix(how_to_answer(question, task_id)).strip()
     more = "; ".join(
         f"{name}: {value if isinstance(value, str) else compact_json(value)}"
         for name, value in answer.items()
         if name != "choice"
     )
-    said = f"{answer['choice']}{f' ({more})' if more else ''}"
-    return f"asked ({question['kind']}): {question['text']} A person answered: {said}"
+    return f"{asked} -> {answer['choice']}{f' ({more})' if more else ''}"
+
+
+def check_text(check: JsonObject) -> str:
+    """What a person is asked about one check: the question, and what it is to be judged on.
+
+    Args:
+        check: the evidence of it, with `shown` (texts) where something is to be looked at.
+    """
+    if check["type"] == "person":
+        asked = str(check["question"])
+    else:
+        asked = f"A judge is not sure whether this holds: {check.get('rubric')} ({check['why']})"
+    shown = "\n".join(f"- {text}" for text in check.get("shown") or ())
+    return f"{asked}\nTo be judged on:\n{shown}\n" if shown else asked

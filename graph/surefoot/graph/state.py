@@ -153,6 +153,17 @@ class Applied(TypedDict):
 
 class TaskInput(TypedDict, total=False):
     """What the graph is invoked with: a task file, or `go` (any number) to continue its thread."""
+class Judging(TypedDict):
+    """A milestone (or the acceptance) that programs and models have judged and people have not."""
+
+    milestone: str | None
+    """None: the acceptance."""
+    records: str
+    """Digest of the records that were judged: of others it says nothing."""
+    verdicts: list[JsonObject]
+    """One for each check; those that are left to people are `undecided`."""
+
+
 
     task: JsonObject
     task_dir: str
@@ -198,3 +209,5 @@ class TaskState(TypedDict, total=False):
     rollbacks: int
     applied: list[Applied]
     status: str
+    answers: dict[str, JsonObject]
+    judging: Judging | None

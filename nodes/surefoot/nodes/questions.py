@@ -1,45 +1,101 @@
-"""Open questions and how they are taken up again when a task goes on."""
+"""The life of a question in the state and the tables: opened, the same again, taken back.
 
-from collections.abc import Mapping, Sequence
+What an answer does is `answering`; which answers there are is `surefoot.graph.questions`.
+"""
 
-from surefoot.graph.index import PlanIndex
-from surefoot.graph.plan import rung_work
-from surefoot.graph.values import Question, Record
+from collections.abc import Collection, Mapping, Sequence
+
+from surefoot.graph.questions import completed
+from surefoot.graph.values import JsonObject, Question
 from surefoot.nodes.context import TaskContext
 
+LOOKED_AT_AGAIN = ("unknown_effect",)
+"""Kinds that a resume may settle without a person: the probe is asked once more."""
 
-def close_questions(
-    questions: Sequence[Question],
-    records: Mapping[str, Record],
-    index: PlanIndex,
-    context: TaskContext,
-) -> dict[str, Record]:
-    """Close every open question; what waited for one is pending again and will be tried anew.
 
-    An unknown effect is probed again by the next attempt. After an `ask` rung the full version
-    is tried once, then the ladder is gone down as before.
+def opened(
+    question: Question, context: TaskContext, *, choices: Sequence[str] | None = None
+) -> Question:
+    """Put a question to people: its row, its event, and all that is needed to answer it.
+
+    Args:
+        question: what is unknown; `subtask` is an id of this plan.
+        context: of the plan that asks.
+        choices: of its kind, where not all are possible.
     """
-    for question in questions:
-        context.journal.question(question["id"], open=False)
-    changed: dict[str, Record] = {}
-    for question in questions:
-        id = _holder(question, records)
-        if id is None:
-            continue
-        record = records[id]
-        again = Record(**record)
-        again.pop("question", None)
-        unit = index.unit(id)
-        if again.get("rung") and rung_work(unit, again.get("rung", 0)) is None:
-            again["rung"] = 0
-            again.pop("cut", None)
-        changed[id] = again
-    return changed
+    whole = completed(question, context.task_id, choices=choices)
+    context.journal.question(
+        whole["id"],
+        subtask=whole["subtask"],
+        kind=whole["kind"],
+        text=whole["text"],
+        choices=whole.get("choices"),
+        schema=whole.get("schema"),
+        open=True,
+    )
+    context.journal.event(
+        "QuestionAsked",
+        subtask=whole["subtask"],
+        question=whole["id"],
+        reason=whole["text"],
+        milestone=_facts(whole).get("milestone"),
+    )
+    return whole
 
 
-def _holder(question: Question, records: Mapping[str, Record]) -> str | None:
-    """The subtask that a question holds back: its own, or the group it was asked inside of."""
-    id = question["subtask"]
-    while id and (records.get(id) or Record()).get("question") != question["id"]:
+def same_question(question: Question, asked: Sequence[Question]) -> Question | None:
+    """The open question that asks the same about the same thing, if any: it keeps its id."""
+    for one in asked:
+        alike = one["subtask"] == question["subtask"] and one["kind"] == question["kind"]
+        if alike and _facts(one).get("about") == _facts(question).get("about"):
+            return one
+    return None
+
+
+def still_open(
+    questions: Sequence[Question], gone: Collection[str], context: TaskContext
+) -> list[Question]:
+    """The questions that stay open when subtasks are taken back, replaced, skipped or decided.
+
+    The others are closed without an answer.
+
+    Args:
+        questions: that are open.
+        gone: the subtasks' ids in this plan; what is asked inside of them goes with them.
+        context: of the plan.
+    """
+    kept: list[Question] = []
+    for question in questions:
+        if _is_about(question, gone):
+            close(question, context)
+        else:
+            kept.append(question)
+    return kept
+
+
+def close(question: Question, context: TaskContext, **answer: object) -> None:
+    """Close a question's row; `answer`: the columns of what was answered, if it was."""
+    context.journal.question(question["id"], open=False, closed_at=context.clock(), **answer)
+
+
+def inside_of(question: Question) -> str | None:
+    """The group of this plan that a question was asked inside of; None: this plan asks it."""
+    return _facts(question).get("group")
+
+
+def number_of(answers: Mapping[str, JsonObject], begins: str) -> int:
+    """Which question about a milestone this is, from 1: one more than were answered."""
+    return 1 + sum(1 for id in answers if id.startswith(begins))
+
+
+def _is_about(question: Question, gone: Collection[str]) -> bool:
+    id = question["subtask"] or ""
+    while id:
+        if id in gone:
+            return True
         id = id.rpartition("/")[0]
-    return id or None
+    return False
+
+
+def _facts(question: Question) -> JsonObject:
+    return question.get("facts") or {}
