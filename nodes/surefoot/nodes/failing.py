@@ -18,7 +18,8 @@ from surefoot.graph.reflecting import (
 )
 from surefoot.graph.state import Replan, TaskState
 from surefoot.graph.values import Decision, Failure, Outcome, Question, Record, TaskFailure
-from surefoot.nodes.context import TaskContext, views
+from surefoot.nodes.context import TaskContext, Views, views
+from surefoot.nodes.cuts import cut_facts
 from surefoot.nodes.orders import work_of
 from surefoot.nodes.wishes import replans_for, why_no_replan, wish
 
@@ -37,7 +38,7 @@ class Reflection:
     replan: Replan | None = None
 
 
-def cut(outcome: Outcome, old: Record, context: TaskContext) -> Record:
+def cut(outcome: Outcome, old: Record, context: TaskContext, seen: Views) -> Record:
     """Stopped by us: the attempt keeps its number and counts nowhere."""
     record = Record(**old)
     if outcome["action"] in ("improve", "reflect"):
@@ -50,7 +51,10 @@ def cut(outcome: Outcome, old: Record, context: TaskContext) -> Record:
         record["cut"] = True
     if outcome["action"] == "attempt":
         record["cut"] = True
-        context.journal.event("AttemptCut", subtask=outcome["subtask"], attempt=outcome["attempt"])
+        facts = cut_facts(seen.index.unit(outcome["subtask"]), old, context, "it was stopped")
+        context.journal.event(
+            "AttemptCut", subtask=outcome["subtask"], attempt=outcome["attempt"], **facts
+        )
     return record
 
 
@@ -110,7 +114,7 @@ def fail(
     seen = views(state, context)
     work = work_of(seen.index.unit(outcome["subtask"]), old, outcome["action"])
     if failure["kind"] == "budget_exhausted" and work.kind != "group":
-        return out_of_budget(outcome, old, failure, context, found)
+        return out_of_budget(outcome, old, failure, context, seen, found)
     if outcome["action"] in ("attempt", "improve"):
         context.spend(failures=1)
     else:
@@ -131,13 +135,18 @@ def fail(
 
 
 def out_of_budget(
-    outcome: Outcome, old: Record, failure: Failure, context: TaskContext, found: Reflection
+    outcome: Outcome,
+    old: Record,
+    failure: Failure,
+    context: TaskContext,
+    seen: Views,
+    found: Reflection,
 ) -> Record:
     """A limit refused its next call: it is cut there, and goes on once the limit is raised."""
     if found.ending is None:
         code, why = failure["kind"], failure["message"]
         found.ending = TaskFailure(code=code, message=why, subtask=outcome["subtask"])
-    return cut(outcome, old, context)
+    return cut(outcome, old, context, seen)
 
 
 def reflected(

@@ -17,6 +17,7 @@ from surefoot.graph.state import GRAPH_VERSION, Replan, TaskState
 from surefoot.graph.values import JsonObject, Outcome, Question, Record
 from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
+from surefoot.nodes.cuts import cut_facts
 from surefoot.nodes.orders import work_of
 from surefoot.nodes.questions import close_questions
 from surefoot.nodes.wishes import next_wish, replans_for
@@ -201,17 +202,11 @@ def cut_records(
         if again.get("attempt"):
             again["cut"] = True
         if again.get("attempt") and (again.get("rung") or not index.is_container(id)):
-            reason = "it was running when its worker stopped"
-            if work_of(index.unit(id), again, "attempt").kind != "agent":
+            unit = index.unit(id)
+            if work_of(unit, again, "attempt").kind != "agent":
                 context.spend(steps=1)  # an agent's calls of models were counted when made
-                reason += "; its effect is asked for first"
-            context.journal.event(
-                "AttemptCut",
-                subtask=id,
-                attempt=again.get("attempt"),
-                strategy="rerun the subtask",
-                reason=reason,
-            )
+            facts = cut_facts(unit, again, context, "it was running when its worker stopped")
+            context.journal.event("AttemptCut", subtask=id, attempt=again.get("attempt"), **facts)
         changed[id] = again
     return changed
 

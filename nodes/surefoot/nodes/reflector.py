@@ -57,9 +57,9 @@ async def _reflect_on(
     elif question:
         record = ask(question, old, context, found, outcome.get("failure"))
     elif outcome.get("cut") and (limit := outcome.get("failure")):
-        record = out_of_budget(outcome, old, limit, context, found)
+        record = out_of_budget(outcome, old, limit, context, seen, found)
     elif outcome.get("cut"):
-        record = cut(outcome, old, context)
+        record = cut(outcome, old, context, seen)
     elif outcome["action"] == "reflect":
         record = reflected(outcome, old, state, context, found)
     elif outcome["ok"]:
@@ -76,6 +76,15 @@ def _count(outcome: Outcome, context: TaskContext) -> None:
     if outcome["action"] in ("attempt", "improve"):
         context.held.discard(outcome["subtask"])
         context.spend(steps=outcome.get("calls", 1))
+    put_back = outcome.get("put_back")
+    if put_back:
+        context.journal.event(
+            "WorkspacePutBack",
+            subtask=outcome["subtask"],
+            attempt=outcome["attempt"],
+            reason=f"{len(put_back['paths'])} paths are as they were before the attempt",
+            **put_back,
+        )
     recovery = outcome.get("recovery")
     if recovery:
         context.journal.event(

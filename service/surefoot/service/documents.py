@@ -235,7 +235,6 @@ def _strategy(type: str) -> str | None:
         "SubtaskSkipped": "skip",
         "SubtaskFailed": "fail",
         "QuestionAsked": "ask",
-        "AttemptCut": "rerun the subtask",
     }.get(type)
 
 
