@@ -35,6 +35,7 @@ _COMMANDS = {
     "logs": look_commands.logs,
     "result": look_commands.result,
     "artifacts": look_commands.artifacts,
+    "effects": look_commands.effects,
     "cancel": run_commands.cancel,
     "replan": step_commands.replan,
     "validate": check_commands.validate,

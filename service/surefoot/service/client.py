@@ -318,6 +318,10 @@ class Surefoot:
         """All visible artifact versions."""
         return await (await self.looker()).artifacts(id)
 
+    async def effects(self, id: str) -> Sequence[JsonObject]:
+        """What the task did outside, as the ledger has it, one flat object an effect."""
+        return await (await self.looker()).effects(id)
+
     async def artifact(
         self, id: str, name: str, *, version: int | None = None
     ) -> tuple[JsonObject, bytes]:
@@ -336,6 +340,7 @@ class Surefoot:
     history_sync = _in_own_loop(history)
     result_sync = _in_own_loop(result)
     artifacts_sync = _in_own_loop(artifacts)
+    effects_sync = _in_own_loop(effects)
     artifact_sync = _in_own_loop(artifact)
 
     def events_sync(self, id: str | None = None) -> Sequence[JsonObject]:

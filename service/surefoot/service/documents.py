@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
+from surefoot.graph.keys import is_undo
 from surefoot.graph.values import JsonObject
 from surefoot.service.rows import Row, iso, without_nothing
 
@@ -188,6 +189,28 @@ def artifact_entry(row: Row) -> JsonObject:
         "size": row["size"],
         "media_type": row["media_type"],
         "time": iso(row["at"]),
+    }
+
+
+SHOWN_CHARS = 500
+"""Of an effect's arguments and note."""
+
+
+def effect_entry(row: Row) -> JsonObject:
+    """One effect as the ledger has it: who did it, what, and what became of it."""
+    text = _flat(row["args"])
+    return {
+        "subtask": row["subtask"],
+        "attempt": row["attempt"],
+        "tool": row["tool"],
+        "effect": row["effect"],
+        "state": row["state"],
+        "rolled_back": row["rolled_back"],
+        "undo": is_undo(row["key"]),
+        "args": text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}...",
+        "when": iso(row["outcome_at"] or row["intent_at"]),
+        "note": (row["note"] or "")[:SHOWN_CHARS] or None,
+        "key": row["key"],
     }
 
 

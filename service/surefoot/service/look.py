@@ -180,6 +180,12 @@ class Looker:
         rows = await self.readers.artifact_rows(task["id"])
         return [documents.artifact_entry(row) for row in rows]
 
+    async def effects(self, id: str | None) -> list[JsonObject]:
+        """The task's ledger in order of the calls, flat: what it did outside and what stands."""
+        task = await self.task(id)
+        rows = await self.readers.effect_rows(task["id"])
+        return [documents.effect_entry(row) for row in rows]
+
     async def artifact(
         self, store: "ArtifactStore", id: str | None, name: str, version: int | None = None
     ) -> tuple[JsonObject, bytes]:

@@ -1,4 +1,4 @@
-"""The commands that look: status, list, plan, history, events, logs, result, artifacts."""
+"""The commands that look: status, list, plan, history, events, logs, result, artifacts, effects."""
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
@@ -190,6 +190,19 @@ def artifacts(
             entries = await surefoot.artifacts(id)
             columns = ["name", "version", "size", "media_type", "attempt", "time"]
             out.rows(entries, columns, none="the task has no artifacts")
+
+    carry_out(work, out)
+
+
+def effects(id: TaskArgument, *, json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Show what a task's tools did outside, and what of it stands."""
+    out = Output(json=json, debug=debug)
+
+    async def work() -> None:
+        async with Surefoot() as surefoot:
+            entries = await surefoot.effects(id)
+            columns = ["when", "subtask", "attempt", "tool", "effect", "state", "args", "note"]
+            out.rows(entries, columns, none="no tool with an effect was called")
 
     carry_out(work, out)
 
