@@ -12,6 +12,7 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from surefoot.checkpointing.file_contents import FileContents
@@ -32,6 +33,15 @@ SEEDS = 10
 
 class WorkspaceUnreadable(PermanentError):
     """What an attempt may change cannot be read, so it could not be put back: it must not begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """What lay under an attempt's `writes` when it began."""
+
+    manifest: Manifest
+    over: bool
+    """It has failed, and putting back has begun."""
 
 
 class WorkspaceSnapshots:
@@ -71,32 +81,33 @@ class WorkspaceSnapshots:
         self._seeding = asyncio.Lock()
         self._seeded = False
 
-    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> None:
+    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> bool:
         """Remember what lies under `writes`; the first memory of an attempt stands.
+
+        Returns:
+            Whether the attempt had failed and was being put back when its worker stopped.
 
         Raises:
             WorkspaceUnreadable: something there cannot be read; nothing is remembered.
             WorkspaceUnavailable, ArtifactsUnavailable: it cannot be read or stored now.
             LeaseLost, DatabaseUnavailable: see `Fence.write`.
         """
-        if await self._memory(subtask, attempt) is not None:
-            return
+        memory = await self._memory(subtask, attempt)
+        if memory is not None:
+            return memory.over
         entries, texts = await self._take(writes)
         _refuse_unreadable(subtask, entries)
         taken = await self._stored(entries, texts, writes)
-        row: JsonObject = {
-            "tier": "before",
-            "subtask": subtask,
-            "attempt": attempt,
-            "manifest": taken.stored,
-            "files": taken.files,
-            "bytes": taken.bytes,
-            "at": self._clock(),
-        }
-        await self._fence.write(Outbox(snapshots=[row]), notify=False)
+        await self._write(subtask, attempt, taken)
+        return False
 
-    async def put_back(self, subtask: str, attempt: int) -> Restored | None:
+    async def put_back(self, subtask: str, attempt: int, *, over: bool = False) -> Restored | None:
         """Make what lies under the attempt's `writes` what it was before; None: not remembered.
+
+        Args:
+            subtask: its full id.
+            attempt: its number.
+            over: the attempt has failed: that is written first, for then it must not go on.
 
         Raises:
             PermanentError: a stored content is missing or damaged.
@@ -104,7 +115,11 @@ class WorkspaceSnapshots:
             DatabaseUnavailable: nothing was changed.
         """
         memory = await self._memory(subtask, attempt)
-        return None if memory is None else await self.restore(memory)
+        if memory is None:
+            return None
+        if over and not memory.over:
+            await self._write(subtask, attempt, memory.manifest)
+        return await self.restore(memory.manifest.stored)
 
     async def take(self, writes: Sequence[str] | None = None) -> Manifest:
         """What lies there now; what cannot be read is named as such, never as absent or whole.
@@ -185,7 +200,19 @@ class WorkspaceSnapshots:
 
     # --- what is stored ----------------------------------------------------------------------
 
-    async def _memory(self, subtask: str, attempt: int) -> StoredValue | None:
+    async def _write(self, subtask: str, attempt: int, memory: Manifest) -> None:
+        row: JsonObject = {
+            "tier": "before",
+            "subtask": subtask,
+            "attempt": attempt,
+            "manifest": memory.stored,
+            "files": memory.files,
+            "bytes": memory.bytes,
+            "at": self._clock(),
+        }
+        await self._fence.write(Outbox(snapshots=[row]), notify=False)
+
+    async def _memory(self, subtask: str, attempt: int) -> _Memory | None:
         asked = {
             "task_id": self._fence.lease.task_id,
             "subtask": subtask,
@@ -194,7 +221,10 @@ class WorkspaceSnapshots:
         async with self._fence.database.borrowed() as connection:
             cursor = await connection.execute(queries("snapshots")["before"], asked)
             row = await cursor.fetchone()
-        return row["manifest"] if row is not None else None
+        if row is None:
+            return None
+        memory = Manifest(stored=row["manifest"], files=row["files"], bytes=row["bytes"])
+        return _Memory(memory, over=row["over"])
 
     async def _listing(self, manifest: StoredValue) -> Listing:
         document: Json = manifest.get("value")

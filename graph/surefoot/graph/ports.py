@@ -250,16 +250,22 @@ class Workspace(Protocol):
     where the store or the folder cannot be read or written.
     """
 
-    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> None:
+    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> bool:
         """Remember what lies under `writes`, durably, before an attempt begins.
 
-        Once per attempt: of one that was cut and begins again the first memory stands. Raises
-        LeaseLost.
+        Once per attempt: of one that was cut and begins again the first memory stands. Returns
+        whether that one was `over` and being put back. Raises LeaseLost, and PermanentError where
+        something there cannot be read.
         """
         ...
 
-    async def put_back(self, subtask: str, attempt: int) -> Restored | None:
-        """Make what lies under the attempt's `writes` what it was before; None: not remembered."""
+    async def put_back(
+        self, subtask: str, attempt: int, *, over: bool = False
+    ) -> Restored | None:
+        """Make what lies under the attempt's `writes` what it was before; None: not remembered.
+
+        `over`: the attempt has failed; that is remembered first, in case we are killed meanwhile.
+        """
         ...
 
     async def take(self, writes: Sequence[str] | None = None) -> Manifest:
@@ -280,13 +286,16 @@ class Workspace(Protocol):
 class NoWorkspace:
     """Nothing is remembered and nothing put back: a graph without a folder of its own."""
 
-    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> None:
+    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> bool:
         """See `Workspace.before`."""
         del subtask, attempt, writes
+        return False
 
-    async def put_back(self, subtask: str, attempt: int) -> Restored | None:
+    async def put_back(
+        self, subtask: str, attempt: int, *, over: bool = False
+    ) -> Restored | None:
         """See `Workspace.put_back`."""
-        del subtask, attempt
+        del subtask, attempt, over
         return None
 
     async def take(self, writes: Sequence[str] | None = None) -> Manifest:
@@ -360,6 +369,8 @@ class WorkOrder:
     inside: StoredValue | None = None
     """A group's: what was inside it where it was taken back to."""
     takes_slot: bool = True
+    wishes: tuple[JsonObject, ...] = ()
+    """A group's: commands for what is inside it (see `Record.wishes`)."""
     scope: str = ""
     """What `subtask` begins with inside a group (`outer/`); '' in the task's own plan."""
     inputs: JsonObject | None = None
@@ -419,10 +430,22 @@ class Runner(Protocol):
         """
         ...
 
-    async def cut(self, *, only_safe: bool = False) -> None:
+    async def cut(
+        self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None
+    ) -> None:
         """Stop what is in flight; the outcomes come as `cut`.
 
-        `only_safe`: only calls whose repetition is harmless (`read`, `idempotent`).
+        `only_safe`: only calls whose repetition is harmless (`read`, `idempotent`). `subtasks`:
+        only these.
+        """
+        ...
+
+    async def shortfalls(
+        self, order: WorkOrder, result: StoredValue, artifacts: Sequence[ArtifactRef]
+    ) -> list[str]:
+        """What keeps a result that a person gives from being accepted, one phrase each.
+
+        Declared outputs and the program checks of `success`; a person's word stands for a judge's.
         """
         ...
 

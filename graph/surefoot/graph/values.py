@@ -119,6 +119,10 @@ class Outcome(TypedDict):
     """reflect: `{choice, criticism}` as the model proposed it."""
     recovery: NotRequired[JsonObject | None]
     """How a cut attempt's effect was recovered: `{strategy, reason}` for the history."""
+    files: NotRequired[JsonObject]
+    """What lies under its `writes` since it is good: `{manifest, files, bytes}`."""
+    put_back: NotRequired[JsonObject]
+    """What was put back there: `{paths, kept}`; `kept`: manifests of what was there instead."""
 
 
 class Record(TypedDict, total=False):
@@ -197,11 +201,9 @@ class MilestoneRecord(TypedDict):
     checkpoint_id: str
     records_digest: str
     snapshot: StoredValue
-    """All records as they were, artifacts included: what a rollback restores."""
+    """All that a rollback or a rebuild needs (see `nodes.stable_points`); {} where it failed."""
     manifest: NotRequired[StoredValue]
     """The workspace as it was; absent where it was not looked at."""
-    state: NotRequired[StoredValue]
-    """All that a rebuild needs besides the records (see `stable_points`)."""
     number: NotRequired[int]
     """Counts up with every milestone that passes: what came later is un-passed by a rollback."""
     stale: NotRequired[list[str]]

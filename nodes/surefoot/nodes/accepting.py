@@ -16,6 +16,8 @@ async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: View
     record = _completed(outcome, old)
     for ref in record.get("artifacts", ()) if outcome["action"] != "nest" else ():
         context.journal.artifact(outcome["subtask"], outcome["attempt"], ref)
+    if "files" in outcome:
+        _take_files(outcome, record, context)
     if outcome["action"] == "attempt":
         work = work_of(seen.index.unit(outcome["subtask"]), old, "attempt")
         took = outcome["ended"] - outcome["started"]
@@ -29,6 +31,20 @@ async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: View
         **marks,
     )
     return record
+
+
+def _take_files(outcome: Outcome, record: Record, context: TaskContext) -> None:
+    """The full snapshot: what lies under the subtask's `writes` from here on."""
+    taken = outcome.get("files") or {}
+    record["files"] = taken["manifest"]
+    context.journal.snapshot(
+        "full",
+        manifest=taken["manifest"],
+        subtask=outcome["subtask"],
+        attempt=outcome["attempt"],
+        files=taken["files"],
+        bytes=taken["bytes"],
+    )
 
 
 def _completed(outcome: Outcome, old: Record) -> Record:
@@ -65,5 +81,7 @@ async def _expanded(outcome: Outcome, old: Record, context: TaskContext, seen: V
     record["started"] = outcome["started"]
     if await writes_overlap(seen.index.each(id), items, n, context.store):
         record["serial"] = True
-    context.journal.event("SubtaskExpanded", subtask=id, n=n)
+    # The list too: its children could not be told apart without it, were the checkpoints lost.
+    serial = bool(record.get("serial"))
+    context.journal.event("SubtaskExpanded", subtask=id, n=n, items=items, serial=serial)
     return record

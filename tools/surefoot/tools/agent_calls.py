@@ -63,11 +63,16 @@ class OrderCalls:
         self._matter = matter.text
         self._specs = {spec.name: spec for spec in specs if spec.name not in OWN}
         self._schemas = [*schemas_of(order.work, [*self._specs.values()]), READ_MORE_SCHEMA]
-        self._writes = writes
+        self.writes = writes
         self._requests, self._calls = requests, calls
         self._values, self._store = values, store
         self._count = count
         self._recovering = order.recovering
+
+    @property
+    def may_write(self) -> bool:
+        """Whether a tool of it does more than read."""
+        return any(spec.effect != "read" for spec in self._specs.values())
 
     @property
     def schemas(self) -> Sequence[JsonObject]:
@@ -145,7 +150,7 @@ class OrderCalls:
             step=earlier.step,
             ordinal=1 + sum(one["call"] == call and one["took"] for one in earlier.made),
             timeout_s=min(limit, seconds_left),
-            writes=self._writes,
+            writes=self.writes,
             recovering=self._recovering,
             count=self._count,
             artifacts=earlier.artifacts,

@@ -16,7 +16,14 @@ from surefoot.graph.errors import (
     PermanentError,
     ReferenceMissing,
 )
-from surefoot.graph.ports import ArtifactStore, Clock, ToolHost, ToolSpec, WorkOrder
+from surefoot.graph.ports import (
+    ArtifactStore,
+    Clock,
+    ToolHost,
+    ToolSpec,
+    WorkOrder,
+    Workspace,
+)
 from surefoot.graph.references import find_references
 from surefoot.graph.values import ArtifactRef, Failure, Json, JsonObject, Outcome
 from surefoot.tools.agent_calls import OrderCalls
@@ -25,6 +32,7 @@ from surefoot.tools.attempt import Attempts
 from surefoot.tools.bindings import Scope, ValueCache, visible_artifacts
 from surefoot.tools.call_requests import CallRequests
 from surefoot.tools.effect_calls import EffectCalls
+from surefoot.tools.keeping_files import AttemptFiles, files_of, undo_all
 from surefoot.tools.kept_values import KeptResult
 from surefoot.tools.outcomes import (
     AttemptFailed,
@@ -61,6 +69,7 @@ HALFWAY = "its worker stopped while what the failed attempt did was being undone
 class Told:
     """What an outcome says besides what came of the attempt."""
 
+    files: AttemptFiles | None
     begun: bool = False
     """Something may have been left outside."""
     calls: OrderCalls | None = None
@@ -75,6 +84,7 @@ class AgentWork:
     calls: EffectCalls
     attempts: Attempts
     undoing: Undoing
+    workspace: Workspace
     values: ValueCache
     store: ArtifactStore
     clock: Clock
@@ -94,7 +104,7 @@ class AgentWork:
         Raises:
             LeaseLost, DatabaseUnavailable: what happened is not known here.
         """
-        told = Told()
+        told = Told(files_of(self.workspace, order))
         scope = self.requests.scope(order)
         outcome = await outcome_of(
             order,
@@ -106,6 +116,8 @@ class AgentWork:
         outcome["calls"] = calls.made if calls and count_step is None else 0
         if calls and calls.recovery is not None:
             outcome["recovery"] = calls.recovery
+        if told.files is not None:
+            told.files.tell(outcome)
         return outcome
 
     async def _work(
@@ -120,20 +132,29 @@ class AgentWork:
         if order.undoing is not None:
             told.begun = True
             raise AttemptFailed.of(order.undoing)
+        files = told.files
         await self.undoing.before_restart(order, scope, stop)
+        if files is not None:
+            await files.restart()
         calls = told.calls = await self.begin(order, scope, stop, count_step)
         told.begun = True
         if order.go != order.attempt and await self.undoing.was_under_way(order):
             raise AttemptFailed("undone_halfway", HALFWAY)
+        if files is not None and calls.may_write:
+            await files.begin(calls.writes)
         kept = _kept(await _taken(steps, calls))
-        return kept, await self.attempts.accept(order, scope, kept, stop)
+        checks = await self.attempts.accept(order, scope, kept, stop)
+        if files is not None:
+            await files.accepted()
+        return kept, checks
 
     async def _take_back(
         self, order: WorkOrder, scope: Scope, stop: Stop, told: Told, failure: Failure
     ) -> None:
         """What a failed go has done is undone."""
-        if told.begun:
-            await self.undoing.after_failure(order, scope, stop, failure)
+        if told.begun or (order.recovering and told.files is not None):
+            undone = self.undoing.after_failure(order, scope, stop, failure)
+            await undo_all(undone, told.files, failure)
 
     async def begin(
         self, order: WorkOrder, scope: Scope, stop: Stop, count_step: CountStep | None = None

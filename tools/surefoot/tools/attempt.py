@@ -9,12 +9,13 @@ from functools import partial
 from surefoot.graph.checks import Check, PersonCheck
 from surefoot.graph.errors import CallStopped, InconsistentState
 from surefoot.graph.index import container_of
-from surefoot.graph.ports import Clock, WorkOrder
+from surefoot.graph.ports import Clock, WorkOrder, Workspace
 from surefoot.graph.values import ArtifactRef, Failure, JsonObject, Outcome
 from surefoot.tools.bindings import Scope, newest
 from surefoot.tools.call_ends import CallEnd
 from surefoot.tools.call_requests import CallRequests
 from surefoot.tools.effect_calls import EffectCalls
+from surefoot.tools.keeping_files import AttemptFiles, files_of, undo_all
 from surefoot.tools.kept_values import KeptResult
 from surefoot.tools.outcomes import (
     AttemptFailed,
@@ -32,6 +33,7 @@ from surefoot.tools.verification import Evidence, Verifier, failed, undecided_by
 class Told:
     """What an outcome says of its call besides what came of it."""
 
+    files: AttemptFiles | None
     begun: bool = False
     """Something may have been left outside."""
     end: CallEnd = field(default_factory=CallEnd)
@@ -47,12 +49,14 @@ class Attempts:
         calls: EffectCalls,
         verifier: Verifier,
         undoing: Undoing,
+        workspace: Workspace,
         clock: Clock,
     ) -> None:
         self._requests = requests
         self._calls = calls
         self._verifier = verifier
         self._undoing = undoing
+        self._workspace = workspace
         self._clock = clock
 
     async def run(self, order: WorkOrder, stop: Stop) -> Outcome:
@@ -62,7 +66,7 @@ class Attempts:
             LeaseLost, DatabaseUnavailable: the ledger cannot be written; nothing is known here.
         """
         scope = self._requests.scope(order)
-        told = Told()
+        told = Told(files_of(self._workspace, order))
         outcome = await outcome_of(
             order,
             self._clock,
@@ -72,26 +76,40 @@ class Attempts:
         outcome["calls"] = told.end.calls
         if told.end.recovery is not None:
             outcome["recovery"] = told.end.recovery
+        if told.files is not None:
+            told.files.tell(outcome)
         return outcome
 
     async def _work(self, order: WorkOrder, scope: Scope, stop: Stop, told: Told) -> Good:
         if order.undoing is not None:
             told.begun = True
             raise AttemptFailed.of(order.undoing)
+        files = told.files
         await self._undoing.before_restart(order, scope, stop)
+        if files is not None:
+            await files.restart()
         request = await self._requests.make(order, scope, stop)
         clear = self._undoing.clear_of(order, scope, stop)
+        if clear is not None:
+            request = replace(request, clear=clear)
         told.begun = True
-        told.end = await self._calls.make(replace(request, clear=clear) if clear else request)
+        if files is not None and request.effect != "read":
+            await files.begin(request.call.writes)
+            request = replace(request, ready=files.again)
+        told.end = await self._calls.make(request)
         kept = _kept(told.end, scope)
-        return kept, await self.accept(order, scope, kept, stop)
+        checks = await self.accept(order, scope, kept, stop)
+        if files is not None:
+            await files.accepted()
+        return kept, checks
 
     async def _take_back(
         self, order: WorkOrder, scope: Scope, stop: Stop, told: Told, failure: Failure
     ) -> None:
         """What a failed attempt has begun is undone."""
-        if told.begun:
-            await self._undoing.after_failure(order, scope, stop, failure)
+        if told.begun or (order.recovering and told.files is not None):
+            undone = self._undoing.after_failure(order, scope, stop, failure)
+            await undo_all(undone, told.files, failure)
 
     async def accept(
         self, order: WorkOrder, scope: Scope, kept: KeptResult, stop: Stop

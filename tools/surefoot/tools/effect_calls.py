@@ -34,6 +34,7 @@ from surefoot.tools.call_ends import (
 )
 from surefoot.tools.effect_questions import ask_unknown, what_became
 from surefoot.tools.kept_values import KeptResult, keep_value
+from surefoot.tools.outcomes import AttemptFailed, PersonNeeded
 from surefoot.tools.stopping import Cut
 from surefoot.tools.unknown_effects import FOUND, CallRequest, Finding, find_out
 
@@ -64,7 +65,7 @@ class EffectCalls:
         Raises:
             Cut: we are stopping; what the call may have done stands as an intent in the ledger.
             BudgetExhausted: no step is left for it; it was not made.
-            PersonNeeded, AttemptFailed: the subtask's `undo` had to be run first, and could not.
+            PersonNeeded, AttemptFailed: what had to be undone first could not be.
             LeaseLost, DatabaseUnavailable: from the ledger.
         """
         if request.effect == "read":
@@ -149,12 +150,15 @@ class EffectCalls:
 
         Raises:
             Cut, BudgetExhausted: it does not.
+            PersonNeeded, AttemptFailed: nor here, the workspace could not be made ready.
         """
         try:
+            if request.ready is not None:
+                await request.ready()
             if request.stop.requested:
                 raise Cut
             request.count()
-        except (Cut, BudgetExhausted):
+        except (Cut, BudgetExhausted, PersonNeeded, AttemptFailed):
             await self._ledger.settle(entry, "failed", note="stopped before the call")
             raise
 

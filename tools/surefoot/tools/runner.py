@@ -30,9 +30,11 @@ from surefoot.graph.ports import (
     Binding,
     Clock,
     Ledger,
+    NoWorkspace,
     SubtaskWork,
     ToolHost,
     WorkOrder,
+    Workspace,
 )
 from surefoot.graph.task import Goal, Prohibition
 from surefoot.graph.values import Action, ArtifactRef, JsonObject, Outcome, StoredValue
@@ -44,6 +46,7 @@ from surefoot.tools.compensating import Compensations
 from surefoot.tools.containers import Containers
 from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.groups import GroupEnds
+from surefoot.tools.kept_values import KeptResult
 from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
 from surefoot.tools.prohibitions import Prohibitions
 from surefoot.tools.slots import Slots
@@ -90,6 +93,7 @@ class LocalRunner:
         inputs: the goal's inputs, with paths made absolute.
         prohibitions: the goal's; the typed ones are enforced at every call.
         clock: POSIX seconds.
+        snapshots: remembers the workspace before attempts and puts it back; None: nobody does.
         on_step: told (subtask, attempt, step state, tool, step number) around every step.
         agent: makes what carries out `agent` work (the subtask graph) from our own parts.
         nest: a group's inner plan, for the action `nest`.
@@ -114,6 +118,7 @@ class LocalRunner:
         inputs: JsonObject,
         prohibitions: Sequence[Prohibition],
         clock: Clock,
+        snapshots: Workspace | None = None,
         on_step: OnStep | None = None,
         agent: "AgentOf | None" = None,
         nest: SubtaskWork | None = None,
@@ -123,7 +128,7 @@ class LocalRunner:
         self._slots, self._host, self._clock = Slots(slots), host, clock
         self._nest, self._reflect = nest, reflect
         self._place = (inputs, workspace)
-        values = ValueCache(store)
+        values, snapshots = ValueCache(store), snapshots or NoWorkspace()
         around = Surroundings(
             task_id=task_id,
             inputs=inputs,
@@ -169,6 +174,7 @@ class LocalRunner:
             calls=calls,
             verifier=self._verifier,
             undoing=undoing,
+            workspace=snapshots,
             clock=clock,
         )
         work = AgentWork(
@@ -177,6 +183,7 @@ class LocalRunner:
             calls=calls,
             attempts=self._attempts,
             undoing=undoing,
+            workspace=snapshots,
             values=values,
             store=store,
             clock=clock,
@@ -389,19 +396,26 @@ class LocalRunner:
             if not groups_only or flight.order.work.kind == "group":
                 flight.stop.ease()
 
-    async def cut(self, *, only_safe: bool = False) -> None:
+    async def cut(
+        self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None
+    ) -> None:
         """See `Runner.cut`. Returns when what was stopped has ended."""
-        flights = [f for f in self._flights.values() if not only_safe or self._is_safe(f.order)]
+        flights = [
+            flight
+            for flight in self._flights.values()
+            if (not only_safe or self._is_safe(flight.order))
+            and (subtasks is None or flight.order.subtask in subtasks)
+        ]
         for flight in flights:
             flight.stop.request()
         for flight in self._flights.values() if only_safe else ():
             if flight.order.work.kind == "agent":
                 flight.stop.wind_down()  # its tools run to their end, its model is not waited for
-        subtasks = [flight.order.subtask for flight in flights]
+        stopped_ones = [flight.order.subtask for flight in flights]
         pending = {flight.task for flight in flights if flight.task is not None}
         while pending:
             # Again and again: a call may have been about to begin when the host looked.
-            await self._host.cut(subtasks)
+            await self._host.cut(stopped_ones)
             _, pending = await asyncio.wait(pending, timeout=CUT_AGAIN_S)
 
     def _is_safe(self, order: WorkOrder) -> bool:
@@ -428,6 +442,13 @@ class LocalRunner:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- milestones and acceptance -----------------------------------------------------------
+
+    async def shortfalls(
+        self, order: WorkOrder, result: StoredValue, artifacts: Sequence[ArtifactRef]
+    ) -> list[str]:
+        """See `Runner.shortfalls`."""
+        kept = KeptResult(stored=result, artifacts=tuple(artifacts))
+        return await self._attempts.shortfalls(order, kept)
 
     async def verify(
         self,

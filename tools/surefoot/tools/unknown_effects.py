@@ -40,6 +40,7 @@ class CallRequest:
         needs_approval: a person must allow it before it is made.
         clear: runs the subtask's `undo`, where the call is all that the subtask makes: its way
             back. Raises what `Undoing` raises.
+        ready: makes the workspace ready right before the call. Raises what `AttemptFiles` raises.
     """
 
     order: WorkOrder
@@ -52,6 +53,7 @@ class CallRequest:
     count: Callable[[], None] = counted_already
     needs_approval: bool = False
     clear: Callable[[], Awaitable[None]] | None = None
+    ready: Callable[[], Awaitable[None]] | None = None
 
     @property
     def task_id(self) -> str:

@@ -2,7 +2,9 @@
 
 -- name: before
 -- The first memory of an attempt: it stands, whatever an interrupted life of it has written since.
-select manifest from surefoot.snapshots
+-- A later row of the same attempt says that it had failed and was being put back.
+select manifest, files, bytes, lead(true, 1, false) over (order by id) as over
+from surefoot.snapshots
 where task_id = %(task_id)s and subtask = %(subtask)s and attempt = %(attempt)s and tier = 'before'
 order by id
 limit 1
