@@ -470,12 +470,19 @@ class Runner(Protocol):
         ...
 
     async def undo(
-        self, orders: Sequence[WorkOrder], rows: Sequence[EffectRow]
+        self,
+        orders: Sequence[WorkOrder],
+        rows: Sequence[EffectRow],
+        *,
+        said: Mapping[str, Json],
+        number: int,
     ) -> list[Question]:
-        """Take back what was done outside: the rows, newest first, then by the orders' `undo`.
+        """Take back what was done outside: the rows in their order, then by the orders' `undo`.
 
-        Repeatable: what is taken back already is left alone. Returns a question (`undo_failed`)
-        for each way back that is blocked; all others were gone. Raises as `Ledger.intend`.
+        Repeatable: what is taken back already is left alone. Returns the question (`undo_failed`)
+        of a way back that is blocked; nothing behind it was gone. `said`: what was answered to
+        such questions, by id; `number`: tells them apart from those asked before. Raises as
+        `Ledger.intend`, and CallStopped when the runner was cut meanwhile.
         """
         ...
 

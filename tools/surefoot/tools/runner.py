@@ -29,6 +29,7 @@ from surefoot.graph.ports import (
     ArtifactStore,
     Binding,
     Clock,
+    EffectRow,
     Ledger,
     NoWorkspace,
     SubtaskWork,
@@ -37,7 +38,15 @@ from surefoot.graph.ports import (
     Workspace,
 )
 from surefoot.graph.task import Goal, Prohibition
-from surefoot.graph.values import Action, ArtifactRef, JsonObject, Outcome, StoredValue
+from surefoot.graph.values import (
+    Action,
+    ArtifactRef,
+    Json,
+    JsonObject,
+    Outcome,
+    Question,
+    StoredValue,
+)
 from surefoot.tools.agent_work import AgentWork
 from surefoot.tools.attempt import Attempts
 from surefoot.tools.bindings import ValueCache
@@ -51,6 +60,7 @@ from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
 from surefoot.tools.prohibitions import Prohibitions
 from surefoot.tools.slots import Slots
 from surefoot.tools.stopping import Cut, Stop
+from surefoot.tools.taking_back import TakingBack
 from surefoot.tools.undoing import Undoing
 from surefoot.tools.verification import Evidence, Verifier
 
@@ -169,6 +179,12 @@ class LocalRunner:
             calls=calls,
             compensations=self.compensations,
         )
+        self._taking_back = TakingBack(
+            ledger=ledger,
+            requests=self._requests,
+            compensations=self.compensations,
+            undoing=undoing,
+        )
         self._attempts = Attempts(
             requests=self._requests,
             calls=calls,
@@ -206,6 +222,7 @@ class LocalRunner:
         self._held = False
         self._closed = False
         self._fatal: LeaseLost | DatabaseUnavailable | None = None
+        self._undo: Stop | None = None
         self._woken = asyncio.Event()
 
     def inner(self) -> "LocalRunner":
@@ -408,6 +425,9 @@ class LocalRunner:
         ]
         for flight in flights:
             flight.stop.request()
+        if self._undo is not None and not only_safe and subtasks is None:
+            self._undo.request()
+            await self._host.cut()
         for flight in self._flights.values() if only_safe else ():
             if flight.order.work.kind == "agent":
                 flight.stop.wind_down()  # its tools run to their end, its model is not waited for
@@ -440,6 +460,25 @@ class LocalRunner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- going back --------------------------------------------------------------------------
+
+    async def undo(
+        self,
+        orders: Sequence[WorkOrder],
+        rows: Sequence[EffectRow],
+        *,
+        said: Mapping[str, Json],
+        number: int,
+    ) -> list[Question]:
+        """See `Runner.undo`."""
+        stop = self._undo = Stop()
+        try:
+            return await self._taking_back.take(orders, rows, said=said, number=number, stop=stop)
+        except Cut:
+            raise CallStopped("going back was stopped; it goes on from there") from None
+        finally:
+            self._undo = None
 
     # --- milestones and acceptance -----------------------------------------------------------
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from surefoot.graph.checks import Check
 from surefoot.graph.model_ports import Brief
-from surefoot.graph.ports import Binding, Runner, WorkOrder
-from surefoot.graph.values import ArtifactRef, JsonObject, Outcome, Question, StoredValue
+from surefoot.graph.ports import Binding, EffectRow, Runner, WorkOrder
+from surefoot.graph.values import ArtifactRef, Json, JsonObject, Outcome, Question, StoredValue
 
 
 class ScopedRunner:
@@ -62,9 +62,18 @@ class ScopedRunner:
         """See `Runner.ease`."""
         self._runner.ease(groups_only=groups_only)
 
-    async def cut(self, *, only_safe: bool = False) -> None:
+    async def cut(
+        self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None
+    ) -> None:
         """See `Runner.cut`."""
-        await self._runner.cut(only_safe=only_safe)
+        full = None if subtasks is None else [self._prefix + id for id in subtasks]
+        await self._runner.cut(only_safe=only_safe, subtasks=full)
+
+    async def shortfalls(
+        self, order: WorkOrder, result: StoredValue, artifacts: Sequence[ArtifactRef]
+    ) -> list[str]:
+        """See `Runner.shortfalls`."""
+        return await self._runner.shortfalls(order, result, artifacts)
 
     async def verify(
         self,
@@ -87,6 +96,17 @@ class ScopedRunner:
             brief=brief,
             results=results,
         )
+
+    async def undo(
+        self,
+        orders: Sequence[WorkOrder],
+        rows: Sequence[EffectRow],
+        *,
+        said: Mapping[str, Json],
+        number: int,
+    ) -> list[Question]:
+        """See `Runner.undo`: ids are full ones in orders, rows and questions."""
+        return await self._runner.undo(orders, rows, said=said, number=number)
 
     async def close(self) -> None:
         """See `Runner.close`."""

@@ -72,6 +72,25 @@ class Undoing:
             if self._may_leave(order, "reversible", "irreversible"):
                 await self._take_back(order, scope, stop, cut=True)
 
+    async def taken_back(self, order: WorkOrder, scope: Scope, stop: Stop, attempt: int) -> None:
+        """Run the `undo` of work that is taken back after it was done. Raises as `after_failure`.
+
+        Args:
+            order: whose answers count; a question that it asks is named by its own attempt.
+            scope: what the undo's arguments may look up.
+            stop: ends it.
+            attempt: the attempt whose work is taken back.
+        """
+        rows = await self.ledger.of_subtask(order.task_id, order.subtask)
+        stays = [
+            row
+            for row in rows
+            if row.effect == "irreversible"
+            and row.state in ("intent", "done")
+            and not is_undo(row.key)
+        ]
+        await self._clear_by_undo(order, scope, stop, attempt, stays)
+
     async def was_under_way(self, order: WorkOrder) -> bool:
         """Whether a go that is taken up again was being taken back when its worker stopped."""
         if not (order.recovering and self._may_leave(order, "reversible")):
