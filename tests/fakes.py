@@ -262,6 +262,16 @@ class FakeStore:
     async def exists(self, sha256: str) -> bool:
         return sha256 in self.blobs
 
+    async def missing(self, wanted: Sequence[str]) -> set[str]:
+        return {sha256 for sha256 in wanted if sha256 not in self.blobs}
+
+    async def damaged(
+        self, wanted: Sequence[str], *, most_bytes: int | None = None
+    ) -> tuple[int, set[str]]:
+        del most_bytes
+        bad = {s for s in wanted if hashlib.sha256(self.blobs[s]).hexdigest() != s}
+        return len(wanted), bad
+
     async def materialise(self, ref: ArtifactRef, folder: Path) -> Path:
         return _write(folder, ref["name"], await self.get_bytes(ref["sha256"]))
 

@@ -11,7 +11,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
@@ -30,6 +30,9 @@ SMALL_BYTES = 8 * 1024 * 1024
 """Up to here a blob is put in one piece."""
 
 CHUNK_BYTES = 1024 * 1024
+LOOKS_AT_ONCE = 16
+"""Requests at once to a store that is not here."""
+
 LITTER_SECONDS = 24 * 3600.0
 _LITTER = re.compile(r"#\d+$")
 
@@ -81,6 +84,25 @@ class ObjectArtifacts:
     async def exists(self, sha256: str) -> bool:
         """True where a blob of that name is there (its content is checked when it is read)."""
         return await asyncio.to_thread(self._size, sha256) is not None
+
+    async def missing(self, wanted: Sequence[str]) -> set[str]:
+        """Those of many blobs that are not there; locally by one look each, in one thread."""
+        if self.root is not None:
+            return await asyncio.to_thread(self._missing_here, wanted)
+        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def lost(sha256: str) -> bool:
+            async with turns:
+                return not await self.exists(sha256)
+
+        found = await asyncio.gather(*(lost(sha256) for sha256 in wanted))
+        return {sha256 for sha256, gone in zip(wanted, found, strict=True) if gone}
+
+    async def damaged(
+        self, wanted: Sequence[str], *, most_bytes: int | None = None
+    ) -> tuple[int, set[str]]:
+        """Read blobs in this order (see `ports.ArtifactStore.damaged`)."""
+        return await asyncio.to_thread(self._damaged, wanted, most_bytes)
 
     async def intact(self, sha256: str) -> bool:
         """True where the blob is there and matches its hash (reads all of it)."""
@@ -175,6 +197,21 @@ class ObjectArtifacts:
                 return int(obstore.head(self._store, _key(sha256))["size"])
             except FileNotFoundError:
                 return None
+
+    def _missing_here(self, wanted: Sequence[str]) -> set[str]:
+        root = str(self.root)
+        return {sha256 for sha256 in wanted if not os.path.exists(f"{root}/{_key(sha256)}")}
+
+    def _damaged(self, wanted: Sequence[str], most_bytes: int | None) -> tuple[int, set[str]]:
+        read, sum_bytes, bad = 0, 0, set[str]()
+        for sha256 in wanted:
+            size = self._size(sha256) or 0
+            if most_bytes is not None and read and sum_bytes + size > most_bytes:
+                break
+            read, sum_bytes = read + 1, sum_bytes + size
+            if not self._matches(sha256):
+                bad.add(sha256)
+        return read, bad
 
     def _matches(self, sha256: str) -> bool:
         digest = hashlib.sha256()

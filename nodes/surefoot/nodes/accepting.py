@@ -65,6 +65,8 @@ def _completed(outcome: Outcome, old: Record) -> Record:
         record["started"] = old.get("started", outcome["started"])
     else:
         record["ended"] = old.get("ended", 0) + 1
+    if "args" in old:
+        record["args"] = old["args"]
     if old.get("rung") and outcome["action"] != "improve":
         record["rung"] = old.get("rung", 0)
         record["reason"] = old.get("reason", "")

@@ -87,7 +87,8 @@ def _pin_goal(goal: JsonObject, planning: Round, context: TaskContext) -> dict[s
     """Pin drafted criteria before any plan exists; from here on every request begins with them."""
     shown = ", ".join(str(check.get("id") or check["type"]) for check in goal["acceptance"])
     reason = f"the goal had no acceptance criteria; drafted: {shown}"
-    context.journal.event("GoalPinned", acceptance=goal["acceptance"], reason=reason)
+    drafted = {k: goal[k] for k in ("acceptance", "prohibitions") if k in goal}
+    context.journal.event("GoalPinned", reason=reason, **drafted)
     context.on_goal(goal)
     return {**pin(goal), "planning": planning}
 

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from surefoot.graph.checks import Check, CommandCheck, JudgeCheck, PythonCheck
 from surefoot.graph.model_roles import ModelRoles
@@ -112,12 +112,20 @@ def _check_commands(case: Case, findings: Findings) -> None:
     for node in case.nodes:
         for _, work in node.works():
             if work.kind == "tool" and work.tool == RUN_COMMAND:
-                for name in _COMMAND_ARGUMENTS:
-                    value = work.args.get(name)
-                    if isinstance(value, str) or is_array(value):
-                        run = value if isinstance(value, str) else [str(word) for word in value]
-                        _check_command(case, run, repr(node.id), (node.id,), findings)
-                        break
+                run = command_of(work.args)
+                if run is not None:
+                    _check_command(case, run, repr(node.id), (node.id,), findings)
+
+
+def command_of(args: Mapping[str, Json]) -> str | list[str] | None:
+    """What a call of the built-in tool runs; None where its arguments name nothing."""
+    for name in _COMMAND_ARGUMENTS:
+        value = args.get(name)
+        if isinstance(value, str):
+            return value
+        if is_array(value):
+            return [str(word) for word in value]
+    return None
 
 
 def _check_command(
@@ -126,7 +134,7 @@ def _check_command(
     if not run or (isinstance(run, str) and not run.strip()):
         findings.fault("schema", f"{owner}: the command to run is empty", ids)
         return
-    program = _program(run)
+    program = program_of(run)
     if program is not None and not case.world.executable(program):
         findings.fault(
             "missing_resource",
@@ -136,7 +144,7 @@ def _check_command(
         )
 
 
-def _program(run: str | list[str]) -> str | None:
+def program_of(run: str | list[str]) -> str | None:
     """The program a command starts, None where that is not plain to see."""
     if isinstance(run, str):
         try:

@@ -1,0 +1,37 @@
+"""Several manifests as one: what was the whole, and what single subtasks have left since. Pure."""
+
+from collections.abc import Sequence
+
+from surefoot.checkpointing.manifests import Entry, Listing, dump, line
+from surefoot.graph.path_globs import matches_any
+
+
+def layered(listings: Sequence[Listing]) -> Listing:
+    """The listing that later ones make of earlier ones.
+
+    Of what a later one is about (its globs) the earlier ones say nothing any more. It is about
+    everything if one of them is.
+
+    Args:
+        listings: from the oldest to the newest, at least one.
+    """
+    entries: dict[str, Entry] = {}
+    globs: list[str] | None = []
+    for listing in listings:
+        if listing.writes is None:
+            entries, globs = dict(listing.entries), None
+            continue
+        about = listing.writes
+        kept = {path: e for path, e in entries.items() if not matches_any(about, path)}
+        # A folder on the way that lies there for others as well is meant itself by them.
+        news = {p: e for p, e in listing.entries.items() if not e.get("way") or p not in kept}
+        entries = {**kept, **news}
+        if globs is not None:
+            globs += [glob for glob in about if glob not in globs]
+    return Listing(entries=entries, writes=None if globs is None else tuple(globs))
+
+
+def dumped(listing: Listing) -> str:
+    """The listing as a document."""
+    lines = {path: line(path, entry) for path, entry in listing.entries.items()}
+    return dump(lines, listing.writes)

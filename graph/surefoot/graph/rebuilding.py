@@ -1,0 +1,387 @@
+"""A state made anew, when the checkpoints of a thread are gone or not whole. Pure.
+
+The newest complete snapshot says what the tables do not keep; the tables know what happened since,
+for they left in one statement with every checkpoint. What is done stays done; what was running is
+a cut attempt, whose effect the ledger knows.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from surefoot.graph.errors import InconsistentState
+from surefoot.graph.going_back import START, next_number
+from surefoot.graph.head import amended, check_pin, pin
+from surefoot.graph.index import PlanIndex, container_of
+from surefoot.graph.plain import digest
+from surefoot.graph.state import GRAPH_VERSION, TaskState
+from surefoot.graph.tables import Row, Saved, Snapshot, Tally
+from surefoot.graph.values import (
+    Decision,
+    JsonObject,
+    MilestoneRecord,
+    Record,
+    StoredValue,
+    TaskFailure,
+    Usage,
+)
+
+TELLING = (
+    "SubtaskExpanded",
+    "GoalPinned",
+    "PlanDrafted",
+    "PlanReplaced",
+    "MilestonePassed",
+    "RolledBack",
+)
+"""Events that say what no other table keeps."""
+
+ESSENTIAL = ("goal", "head", "planning", "orders", "finished", "questions", "status")
+"""Channels that every state has from the first superstep on: one that is missing was lost."""
+
+DELTAS = ("records", "milestones", "decisions")
+"""Channels that are written as differences: to replace them takes an `Overwrite`."""
+
+ENDED = ("completed", "skipped", "failed")
+
+TAKEN_BACK = ("RolledBack", "SegmentReopened")
+KEPT: JsonObject = {"gone_back": [], "taken_back": 0, "judging": None}
+"""Further channels, with what they are where nothing is known."""
+
+REASON = "the saved state of the task was lost; it was made anew from its snapshots and tables"
+
+
+def tally_of(records: Mapping[str, Record], index: PlanIndex) -> Tally:
+    """What the records of a plan come to, to be compared with the rows'."""
+    done = ended = attempts = 0
+    for id, record in records.items():
+        if (container_of(id) or id) not in index.raw:
+            continue
+        done += record.get("state") in ENDED
+        ended += record.get("ended", 0)
+        attempts += record.get("attempt", 0)
+    return Tally(done=done, ended=ended, attempts=attempts)
+
+
+def may_be_behind(records: Tally, rows: Tally) -> bool:
+    """Whether the rows might know more than the records: then they are compared one by one."""
+    same = (records.done, records.ended) == (rows.done, rows.ended)
+    return not same or rows.attempts > records.attempts
+
+
+def behind(records: Mapping[str, Record], rows: Mapping[str, Row], index: PlanIndex) -> list[str]:
+    """The subtasks of which the rows know more than the records, by id.
+
+    Rows are never ahead of a whole state: both leave in one statement, and rows that say what runs
+    name attempts that the state has ordered.
+    """
+    found: list[str] = []
+    for id, row in rows.items():
+        if (container_of(id) or id) not in index.raw:
+            continue
+        record = records.get(id) or Record()
+        ahead = row["attempt"] > record.get("attempt", 0)
+        ahead = ahead or row["attempts"] > record.get("ended", 0)
+        if ahead or (row["state"] in ENDED and record.get("state") != row["state"]):
+            found.append(id)
+    return found
+
+
+def is_whole(state: TaskState, *, planned: bool) -> bool:
+    """Whether every channel is there that must be. `planned`: the tables have a plan."""
+    there = all(name in state for name in ESSENTIAL)
+    return there and (not planned or bool(state.get("plan")))
+
+
+def rebuilt(state: TaskState, saved: Saved, row: Row, *, inside: bool = False) -> TaskState:
+    """The whole state anew.
+
+    Args:
+        state: what of it could be read, perhaps nothing but the task file.
+        saved: what the tables say, with a plan.
+        row: the task's row.
+        inside: it is a group's: then how the task stands says nothing about it.
+
+    Returns:
+        Every channel; questions that were open are not among them and are asked again where they
+        are met again.
+    """
+    states = [cast("TaskState", document) for _, document in saved.points]
+    plan = saved.plan or {"subtasks": []}
+    index = PlanIndex(plan)
+    candidates = [s.get("records") or {} for s in (state, *states)]
+    status, ending = _ending(state, row, inside=inside)
+    made: dict[str, Any] = {
+        "task": {**(state.get("task") or {}), "plan": None},
+        "task_dir": state.get("task_dir") or ".",
+        "graph_version": GRAPH_VERSION,
+        "spec_digest": row.get("spec_digest", ""),
+        **_goal(state, states, saved),
+        "plan": plan,
+        "planning": _planning(state, states, saved),
+        "records": _records(candidates, saved, index),
+        "milestones": _milestones(state, states, saved, index),
+        "decisions": _decisions(state, states),
+        "orders": [],
+        "finished": [],
+        "questions": [],
+        "ending": ending,
+        "replan": None,
+        "replans": _replans(state, states, saved),
+        "back": None,
+        "rollbacks": _newest(state, states, "rollbacks", 0),
+        "applied": state.get("applied") or [],
+        "answers": _answers(state, states, saved),
+        "status": status,
+        **_start(state, saved, index.version),
+        **{name: _newest(state, states, name, default) for name, default in KEPT.items()},
+    }
+    if inside:
+        made["spent"] = state.get("spent") or _spent(made["records"])
+        made["tried"] = state.get("tried", 0)
+    return cast("TaskState", made)
+
+
+# --- records ---------------------------------------------------------------------------------
+
+
+def _records(
+    candidates: Sequence[Mapping[str, Record]], saved: Saved, index: PlanIndex
+) -> dict[str, Record]:
+    lists = {e["subtask"]: e["facts"] for e in saved.events if e["type"] == "SubtaskExpanded"}
+    records: dict[str, Record] = {}
+    for id, row in saved.rows.items():
+        if (container_of(id) or id) not in index.raw:
+            continue
+        kept = next((c[id] for c in candidates if id in c and _is_as(c[id], row)), None)
+        records[id] = kept or _record(id, row, saved, lists.get(id) or {})
+    return records
+
+
+def _is_as(record: Record, row: Row) -> bool:
+    """Whether a record that was found is still what the row says; only then it is the newer."""
+    numbers = (
+        record.get("attempt", 0) == row["attempt"] and record.get("ended", 0) == row["attempts"]
+    )
+    return numbers and record.get("state", "pending") == row["state"] and "question" not in record
+
+
+def _record(id: str, row: Row, saved: Saved, expanded: JsonObject) -> Record:
+    record = Record(attempt=row["attempt"], ended=row["attempts"])
+    if row["rung"]:
+        record["rung"] = row["rung"]
+    _take(record, row, ("reason", "marks"))
+    if row["started_at"] is not None:
+        record["started"] = row["started_at"]
+    if row["state"] in ENDED:
+        return _ended_record(record, id, row, saved, expanded)
+    record["tries"] = 0 if row["rung"] else row["attempts"]
+    said = {one["id"]: one["answer"] for one in saved.answered if one["local"] == id}
+    if said:
+        record["said"] = said
+    if row["not_before"] is not None:
+        record["not_before"] = row["not_before"]
+    if (
+        row["kind"] == "foreach"
+        and not row["rung"]
+        and "items" in expanded
+        and row["n"] is not None
+    ):
+        record["state"] = "running"
+        record.update(_list_of(expanded))
+        return record
+    record["state"] = "pending"
+    if row["state"] == "running":
+        record["cut"] = True
+    if id in saved.gos:
+        record["go"] = saved.gos[id]
+    return record
+
+
+def _ended_record(record: Record, id: str, row: Row, saved: Saved, expanded: JsonObject) -> Record:
+    record["state"] = row["state"]
+    if row["ended_at"] is not None:
+        record["finished"] = row["ended_at"]
+    if row["state"] == "failed":
+        record["failure"] = row["failure"]
+        return record
+    record["result"] = row["result"] or {"value": None}
+    refs = saved.artifacts.get(id)
+    if refs:
+        record["artifacts"] = list(refs)
+    if row["n"] is not None:
+        known = _list_of(expanded) if "items" in expanded else Record(n=row["n"])
+        record.update(known)
+    return record
+
+
+def _list_of(expanded: JsonObject) -> Record:
+    known = Record(n=expanded["n"], items=expanded["items"])
+    if expanded.get("serial"):
+        known["serial"] = True
+    return known
+
+
+def _take(record: Record, row: Row, names: Sequence[str]) -> None:
+    filled = {name: row[name] for name in names if row[name] is not None}
+    record.update(cast("Record", filled))
+
+
+# --- the other channels ----------------------------------------------------------------------
+
+
+def _goal(state: TaskState, states: Sequence[TaskState], saved: Saved) -> dict[str, Any]:
+    """The goal with its head: as it was pinned, else from the task file and what was added."""
+    for one in (state, *states):
+        if _belong(one):
+            return {"goal": one.get("goal"), "head": one.get("head")}
+    stated: JsonObject = state.get("task") or {}
+    goal: JsonObject = stated.get("goal") or {}
+    for event in saved.events:
+        facts: JsonObject = event["facts"]
+        if event["type"] == "GoalPinned":
+            goal = {**goal, **{k: facts[k] for k in ("acceptance", "prohibitions") if k in facts}}
+        if event["type"] == "PlanReplaced" and facts.get("require"):
+            goal = amended(goal, facts["require"])
+    return dict(pin(goal))
+
+
+def _belong(state: TaskState) -> bool:
+    """Whether there are a goal and a head, and they are of one another."""
+    head, goal = state.get("head"), state.get("goal")
+    if not head or not goal:
+        return False
+    try:
+        check_pin(head, goal)
+    except InconsistentState:
+        return False
+    return True
+
+
+def _planning(state: TaskState, states: Sequence[TaskState], saved: Saved) -> JsonObject:
+    found: JsonObject = _newest(state, states, "planning", {})
+    if found:
+        return {**found, "draft": None, "faults": []}
+    drafted = [e["facts"].get("model") for e in saved.events if e["type"] == "PlanDrafted"]
+    by = {"model": drafted[-1]} if drafted and drafted[-1] else {}
+    return {"rounds": max(1, len(drafted)), "faults": [], **by}
+
+
+def _milestones(
+    state: TaskState, states: Sequence[TaskState], saved: Saved, index: PlanIndex
+) -> dict[str, MilestoneRecord]:
+    """Verdicts that are still known; and those that were told of, where all work of it is done."""
+    merged: dict[str, MilestoneRecord] = {}
+    for one in (*reversed(states), state):
+        merged |= one.get("milestones") or {}
+    for id, at in _told_to_pass(saved).items():
+        known = merged.get(id)
+        if not (known and known["passed"]) and _is_reached(id, saved, index):
+            merged[id] = _passed(id, at, saved, index)
+    return {id: record for id, record in merged.items() if id in index.milestones}
+
+
+def _told_to_pass(saved: Saved) -> dict[str, float]:
+    """When each milestone passed that has not been taken back since."""
+    passed: dict[str, float] = {}
+    for event in saved.events:
+        facts: JsonObject = event["facts"]
+        if event["type"] == "MilestonePassed":
+            passed[str(facts.get("milestone"))] = event["time"]
+        elif event["type"] in TAKEN_BACK:
+            passed.clear()  # which of them still hold is in the snapshots' states, or judged again
+    return passed
+
+
+def _is_reached(id: str, saved: Saved, index: PlanIndex) -> bool:
+    members = index.members(id) if id in index.milestones else []
+    states = [saved.rows[member]["state"] if member in saved.rows else "" for member in members]
+    return bool(states) and all(state in ("completed", "skipped") for state in states)
+
+
+def _passed(id: str, at: float, saved: Saved, index: PlanIndex) -> MilestoneRecord:
+    """A verdict by its snapshot; without one nothing but the fact is left."""
+    for snapshot, document in saved.points:
+        if snapshot.milestone == id and snapshot.state is not None:
+            return milestone_at(snapshot, document, index.version)
+    bare = Snapshot(milestone=id, at=at, manifest=StoredValue(), state=StoredValue())
+    return milestone_at(bare, {}, index.version)
+
+
+def milestone_at(snapshot: Snapshot, document: JsonObject, version: int) -> MilestoneRecord:
+    """The record of a stable point, from its complete snapshot."""
+    record = MilestoneRecord(
+        id=snapshot.milestone,
+        passed=True,
+        at=snapshot.at,
+        plan_version=version,
+        checkpoint_id="",
+        records_digest=digest(document.get("records") or {}) if document else "",
+        snapshot=snapshot.state or StoredValue(),
+        number=next_number(document.get("milestones") or {}),
+        verdicts=[],
+    )
+    if snapshot.is_of_workspace:
+        record["manifest"] = snapshot.manifest
+    return record
+
+
+def _start(state: TaskState, saved: Saved, version: int) -> JsonObject:
+    known = state.get("start")
+    if known is not None:
+        return {"start": known}
+    for snapshot, document in saved.points:
+        if snapshot.milestone == START:
+            return {"start": {**milestone_at(snapshot, document, version), "number": 0}}
+    return {}
+
+
+def _answers(state: TaskState, states: Sequence[TaskState], saved: Saved) -> JsonObject:
+    """All that people answered; what was answered to reports of the world is used up."""
+    merged: JsonObject = {}
+    for one in (*reversed(states), state):
+        merged |= one.get("answers") or {}
+    for one in saved.answered:
+        kept: JsonObject = {k: one[k] for k in ("id", "kind", "choices") if one.get(k) is not None}
+        found: JsonObject = {"question": kept, "answer": one["answer"], "by": one["answered_by"]}
+        if one["kind"] == "inconsistent_state":
+            found["applied"] = True
+        merged.setdefault(one["id"], found)
+    return merged
+
+
+def _decisions(state: TaskState, states: Sequence[TaskState]) -> dict[str, Decision]:
+    merged: dict[str, Decision] = {}
+    for one in (*reversed(states), state):
+        merged |= one.get("decisions") or {}
+    return {number: merged[number] for number in sorted(merged, key=int)}
+
+
+def _replans(state: TaskState, states: Sequence[TaskState], saved: Saved) -> JsonObject:
+    found: JsonObject = _newest(state, states, "replans", {})
+    made = [e["facts"] for e in saved.events if e["type"] == "PlanReplaced"]
+    removed = dict.fromkeys(id for facts in made for id in facts.get("removed") or ())
+    return {
+        **found,
+        "used": max(found.get("used", 0), sum(1 for f in made if f.get("by") != "person")),
+        "removed": [*dict.fromkeys([*(found.get("removed") or ()), *removed])],
+    }
+
+
+def _ending(state: TaskState, row: Row, *, inside: bool) -> tuple[str, TaskFailure | None]:
+    if inside:
+        return state.get("status") or "running", state.get("ending")
+    failed = row.get("status") == "failed" and row.get("failure")
+    return row.get("status") or "running", row["failure"] if failed else None
+
+
+def _spent(records: Mapping[str, Record]) -> Usage:
+    """What a group surely used: a call for each attempt. The task's own sums are in its row."""
+    steps = sum(record.get("attempt", 0) for record in records.values())
+    return Usage(steps=steps, tokens=0, cost_usd=0.0, seconds=0.0, failures=0)
+
+
+def _newest(state: TaskState, states: Sequence[TaskState], name: str, default: Any) -> Any:
+    for one in (state, *states):
+        if one.get(name) is not None:
+            return one[name]  # pyright: ignore[reportTypedDictNotRequiredAccess,reportUnknownVariableType]
+    return default
