@@ -1,7 +1,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,7 +10,8 @@ from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.lease import Lease
 from surefoot.checkpointing.ledger import PostgresLedger
 from surefoot.graph.errors import DatabaseUnavailable, LeaseLost
-from surefoot.graph.ports import EffectCall, EffectKind
+from surefoot.graph.keys import undo_key
+from surefoot.graph.ports import EffectCall, EffectKind, EffectState
 
 REF: Any = {"name": "a.txt", "sha256": "0" * 64, "size": 3, "media_type": "text/plain"}
 
@@ -183,3 +184,109 @@ async def test_a_cancelled_caller_disturbs_nobody(ledger: PostgresLedger) -> Non
     assert await second is None
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+# --- what is taken back ----------------------------------------------------------------------
+
+
+async def test_an_effect_that_is_being_taken_back_is_unknown_and_keeps_its_result(
+    ledger: PostgresLedger, sql: Any
+) -> None:
+    await ledger.intend(call())
+    await ledger.settle(call(), "done", result={"value": 7}, artifacts=[REF])
+    await ledger.settle(call(), "intent", result={"value": 7}, artifacts=[REF], note="leaving")
+    assert sql.value("select outcome_at is null from surefoot.effects")
+    standing = await ledger.intend(call(attempt=2))
+    assert standing is not None
+    assert (standing.state, standing.result, standing.note) == ("intent", {"value": 7}, "leaving")
+    await ledger.settle(call(), "compensated")
+    assert await ledger.intend(call(attempt=2)) is None
+
+
+async def test_a_late_word_about_a_call_that_was_made_anew_changes_nothing(
+    ledger: PostgresLedger, sql: Any
+) -> None:
+    await ledger.intend(call())
+    await ledger.settle(call(), "failed")
+    await ledger.intend(call(attempt=2))
+    await ledger.settle(call(), "done", result={"value": "late"})
+    row = sql.rows("select attempt, state, result from surefoot.effects")[0]
+    assert row == {"attempt": 2, "state": "intent", "result": None}
+    await ledger.settle(call(attempt=2), "done", result={"value": "new"})
+    await ledger.settle(call(), "failed")
+    assert sql.value("select result from surefoot.effects") == {"value": "new"}
+
+
+async def test_a_later_attempt_and_another_subtask_settle_what_an_earlier_one_began(
+    ledger: PostgresLedger, sql: Any
+) -> None:
+    await ledger.intend(call("own", scope="", attempt=3))
+    await ledger.settle(call("own", scope="", subtask="s2"), "done", result={"value": 1})
+    assert sql.value("select state from surefoot.effects") == "done"
+
+
+async def test_all_that_a_subtask_called_is_found_and_its_undo_is_no_effect_that_stands(
+    ledger: PostgresLedger,
+) -> None:
+    undo = undo_key("t1", "s1", "digest", 1).key
+    for key, state in (("a", "done"), ("b", "compensated"), (undo, "done")):
+        await ledger.intend(call(key))
+        await ledger.settle(call(key), cast("EffectState", state))
+    await ledger.intend(call("c"))
+    await ledger.intend(call("d", scope="s1/0", subtask="s1/0"))
+    assert [row.key for row in await ledger.of_subtask("t1", "s1")] == ["c", undo, "b", "a"]
+    assert [row.key for row in await ledger.standing("t1", ["s1"])] == ["d", "c", "a"]
+    assert [row.key for row in await ledger.standing("t1", ["s1/0"])] == ["d"]
+
+
+async def test_what_was_left_standing_answers_its_own_subtask_and_stands_again(
+    ledger: PostgresLedger,
+) -> None:
+    await ledger.intend(call())
+    await ledger.settle(call(), "done", result={"value": 1})
+    await ledger.leave_standing("t1", await ledger.standing("t1", ["s1"]))
+    (left,) = await ledger.left_standing("t1", "send")
+    assert left.rolled_back
+    assert await ledger.left_standing("t1", "other") == []
+    await ledger.adopt(call(attempt=2), [])
+    assert await ledger.left_standing("t1", "send") == []
+    standing = await ledger.find("t1", "k", "s1")
+    assert standing is not None
+    assert (standing.state, standing.rolled_back) == ("done", False)
+
+
+async def test_what_was_left_standing_goes_over_to_one_other_subtask(
+    ledger: PostgresLedger,
+) -> None:
+    await ledger.intend(call())
+    await ledger.settle(call(), "done", result={"value": 1})
+    await ledger.adopt(call(scope="s2", subtask="s2"), [])
+    assert await ledger.find("t1", "k", "s2") is None, "its subtask was not taken back"
+    await ledger.leave_standing("t1", await ledger.standing("t1", ["s1"]))
+    for scope in ("s2", "s3"):
+        await ledger.adopt(call(scope=scope, subtask=scope), [])
+    taken = await ledger.find("t1", "k", "s2")
+    assert taken is not None
+    assert (taken.subtask, taken.rolled_back, taken.result) == ("s2", False, {"value": 1})
+    assert await ledger.find("t1", "k", "s1") is None
+    assert await ledger.find("t1", "k", "s3") is None
+
+
+async def test_a_task_without_a_rollback_is_asked_what_it_left_once_a_lease(
+    ledger: PostgresLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    rows = ledger._rows  # pyright: ignore[reportPrivateUsage]
+
+    async def counted(name: str, parameters: Any) -> Any:
+        asked.append(name)
+        return await rows(name, parameters)
+
+    monkeypatch.setattr(ledger, "_rows", counted)
+    for _ in range(3):
+        assert await ledger.left_standing("t1", "send") == []
+    assert asked == ["left_standing"]
+    await ledger.intend(call())
+    await ledger.settle(call(), "done")
+    await ledger.leave_standing("t1", await ledger.standing("t1", ["s1"]))
+    assert len(await ledger.left_standing("t1", "send")) == 1

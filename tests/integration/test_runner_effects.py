@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,15 @@ import pytest
 import pytest_asyncio
 from conftest import Sql
 from fakes import tool_order
+from real_runner import Real
 
 from surefoot.checkpointing.artifacts import ObjectArtifacts
 from surefoot.checkpointing.database import Database
-from surefoot.checkpointing.lease import Lease
-from surefoot.checkpointing.ledger import PostgresLedger
 from surefoot.graph.errors import LeaseLost
 from surefoot.graph.ports import Binding, WorkOrder
 from surefoot.graph.settings import Settings
-from surefoot.graph.values import Outcome
 from surefoot.tools import contents
 from surefoot.tools.host import ChildToolHost
-from surefoot.tools.runner import LocalRunner
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -105,53 +101,6 @@ def good(context):
 def bad(context):
     return "too short"
 """
-
-
-@dataclass
-class Real:
-    """Runners over real parts; every runner has a ledger of its own, as after a restart."""
-
-    folder: Path
-    host: ChildToolHost
-    store: ObjectArtifacts
-    database: Database
-    lease: Lease
-
-    def ledger(self) -> PostgresLedger:
-        return PostgresLedger(self.database, lambda task_id: self.lease)
-
-    def runner(self, ledger: PostgresLedger) -> LocalRunner:
-        return LocalRunner(
-            task_id="t1",
-            slots=4,
-            host=self.host,
-            ledger=ledger,
-            store=self.store,
-            workspace=self.folder / "workspace",
-            task_dir=self.folder,
-            task_folder=self.folder / "task",
-            inputs={},
-            prohibitions=[],
-            clock=time.time,
-        )
-
-    async def run(self, *orders: WorkOrder) -> list[Outcome]:
-        ledger = self.ledger()
-        runner = self.runner(ledger)
-        try:
-            await runner.submit(orders)
-            async with asyncio.timeout(60):
-                while len(runner.finished()) < len(orders):
-                    await runner.wait()
-                    await asyncio.sleep(0)
-            return runner.finished()
-        finally:
-            await runner.close()
-            await ledger.close()
-
-    def outside(self) -> list[str]:
-        world = self.folder / "outside.txt"
-        return world.read_text().split() if world.exists() else []
 
 
 @pytest.fixture(scope="module")

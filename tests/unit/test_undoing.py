@@ -52,7 +52,8 @@ async def attempt(bench: Bench, order: WorkOrder | None = None, **fields: Any) -
 
 def add(bench: Bench, world: World, effect: EffectKind = "reversible", **more: Any) -> None:
     compensate = world.does("undo", ok()) if effect == "reversible" else None
-    bench.host.add("tool", world.does("do"), effect=effect, **{"compensate": compensate, **more})
+    given: dict[str, Any] = {"compensate": compensate, **more}
+    bench.host.add("tool", world.does("do"), effect=effect, **given)
 
 
 def kind_of(outcome: Outcome) -> str | None:
@@ -183,8 +184,13 @@ async def test_where_nobody_may_be_asked_a_blocked_way_back_fails_for_good(bench
 async def test_a_kill_while_it_is_taken_back_leaves_an_effect_that_is_found_out(
     bench: Bench,
 ) -> None:
-    world, gate = World(), asyncio.get_running_loop().create_future()
-    add(bench, world, compensate=lambda call: gate)
+    gate: asyncio.Future[ToolReply] = asyncio.get_running_loop().create_future()
+    world = World()
+
+    def hangs(call: ToolCall) -> asyncio.Future[ToolReply]:
+        return gate
+
+    add(bench, world, compensate=hangs)
     runner = bench.runner()
     await runner.submit([tool_order(success=WRONG)])
     async with asyncio.timeout(5):
@@ -202,7 +208,7 @@ async def test_a_kill_while_it_is_taken_back_leaves_an_effect_that_is_found_out(
 
 # --- undo ------------------------------------------------------------------------------------
 
-UNDO = {"undo": {"tool": "clean", "args": {"of": "a"}}}
+UNDO: dict[str, Any] = {"undo": {"tool": "clean", "args": {"of": "a"}}}
 
 
 @pytest.mark.parametrize("effect", ["idempotent", "irreversible", "reversible"])
@@ -211,9 +217,7 @@ async def test_the_undo_runs_after_the_compensations_once_an_attempt(
 ) -> None:
     world = World()
     add(bench, world)
-    bench.host.add(
-        "clean", world.does("clean"), effect=effect, compensate=lambda call: ok(), key=None
-    )
+    bench.host.add("clean", world.does("clean"), effect=effect, compensate=world.does("no"))
     order = tool_order(success=WRONG, **UNDO)
     await attempt(bench, order)
     await attempt(bench, replace(order, attempt=2))

@@ -102,7 +102,7 @@ def choose(
     chosen = _by_effect(mishap, effect, evidence, resumable)
     if world == "holds" or chosen.strategy == "ask a person":
         return chosen
-    if chosen.strategy == "resume at the step" and evidence.ledger in ("done", "rolled_back"):
+    if chosen.strategy == "resume at the step" and effect != "read":
         return chosen  # what lies there was written by the call that answers
     return _go_back(stable, f"what the attempt wrote is put back: {chosen.reason}")
 

@@ -117,8 +117,20 @@ class EffectCalls:
             return CallEnd(failure=_unknown_failure(f"{request.call.tool}: {why}")), FOUND
         if finding.evidence.is_unknown:
             finding = await self._cleared(request, finding)
+        if finding.evidence.probe == "happened" and row.result is not None:
+            return await self._stands_again(request, row, finding), finding.evidence
         end = await self._settle_finding(request, request.entry, finding, attempt=row.attempt)
         return end, finding.evidence
+
+    async def _stands_again(
+        self, request: CallRequest, row: EffectRow, finding: Finding
+    ) -> CallEnd:
+        """It was being taken back and stands all the same: the first result is its result."""
+        await self._ledger.settle(
+            request.entry, "done", result=row.result, artifacts=row.artifacts, note=""
+        )
+        found = answered(request, row)
+        return replace(found, recovery=recovered(request, finding.evidence))
 
     async def _find_out(self, request: CallRequest, row: EffectRow) -> Finding | None:
         """What a person said goes before what the world can be asked; None: it is given up."""
