@@ -210,6 +210,20 @@ class ArtifactStore(Protocol):
         """Whether the blob is there (its content is not read)."""
         ...
 
+    async def missing(self, wanted: Sequence[str]) -> set[str]:
+        """Those of many blobs that are not there (no content is read)."""
+        ...
+
+    async def damaged(
+        self, wanted: Sequence[str], *, most_bytes: int | None = None
+    ) -> tuple[int, set[str]]:
+        """Read blobs in this order and compare them with their hash.
+
+        Returns how many were read before `most_bytes` were (the first one always), and those that
+        are not what their name says.
+        """
+        ...
+
     async def materialise(self, ref: ArtifactRef, folder: Path) -> Path:
         """A read-only copy at `folder/NAME`; made once, returned again when it is intact."""
         ...
@@ -259,9 +273,7 @@ class Workspace(Protocol):
         """
         ...
 
-    async def put_back(
-        self, subtask: str, attempt: int, *, over: bool = False
-    ) -> Restored | None:
+    async def put_back(self, subtask: str, attempt: int, *, over: bool = False) -> Restored | None:
         """Make what lies under the attempt's `writes` what it was before; None: not remembered.
 
         `over`: the attempt has failed; that is remembered first, in case we are killed meanwhile.
@@ -282,6 +294,13 @@ class Workspace(Protocol):
         """What is not as a manifest says, one line each (`out.txt has changed`)."""
         ...
 
+    async def layered(self, manifests: Sequence[StoredValue]) -> StoredValue:
+        """One manifest of several, from the oldest to the newest.
+
+        Of what a later one is about the earlier ones say nothing any more.
+        """
+        ...
+
 
 class NoWorkspace:
     """Nothing is remembered and nothing put back: a graph without a folder of its own."""
@@ -291,9 +310,7 @@ class NoWorkspace:
         del subtask, attempt, writes
         return False
 
-    async def put_back(
-        self, subtask: str, attempt: int, *, over: bool = False
-    ) -> Restored | None:
+    async def put_back(self, subtask: str, attempt: int, *, over: bool = False) -> Restored | None:
         """See `Workspace.put_back`."""
         del subtask, attempt, over
         return None
@@ -314,6 +331,10 @@ class NoWorkspace:
         """See `Workspace.differences`."""
         del manifest, writes
         return []
+
+    async def layered(self, manifests: Sequence[StoredValue]) -> StoredValue:
+        """See `Workspace.layered`."""
+        return manifests[-1]
 
 
 # --- the runner ------------------------------------------------------------------------------
@@ -430,9 +451,7 @@ class Runner(Protocol):
         """
         ...
 
-    async def cut(
-        self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None
-    ) -> None:
+    async def cut(self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None) -> None:
         """Stop what is in flight; the outcomes come as `cut`.
 
         `only_safe`: only calls whose repetition is harmless (`read`, `idempotent`). `subtasks`:

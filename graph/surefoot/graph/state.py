@@ -23,8 +23,8 @@ from surefoot.graph.values import (
     Usage,
 )
 
-GRAPH_VERSION = 1
-"""Raised when a stored thread can no longer be continued by the code; such tasks are refused."""
+GRAPH_VERSION = 2
+"""Raised when a thread means something else to older or newer code: see `upgrades`."""
 
 SNAPSHOT_EVERY = 100
 """Supersteps between whole snapshots of a delta channel."""
@@ -142,6 +142,8 @@ class Back(TypedDict):
     """Instead: these subtasks (local ids) and nothing else are done again."""
     command: NotRequired[int]
     """The command that asked for it."""
+    blocker: NotRequired[str]
+    """Fingerprint of the failure that a model would go back for."""
 
 
 class Applied(TypedDict):
@@ -151,8 +153,6 @@ class Applied(TypedDict):
     outcome: JsonObject
 
 
-class TaskInput(TypedDict, total=False):
-    """What the graph is invoked with: a task file, or `go` (any number) to continue its thread."""
 class Judging(TypedDict):
     """A milestone (or the acceptance) that programs and models have judged and people have not."""
 
@@ -164,6 +164,8 @@ class Judging(TypedDict):
     """One for each check; those that are left to people are `undecided`."""
 
 
+class TaskInput(TypedDict, total=False):
+    """What the graph is invoked with: a task file, or `go` (any number) to continue its thread."""
 
     task: JsonObject
     task_dir: str
@@ -174,8 +176,11 @@ class Judging(TypedDict):
 class TaskState(TypedDict, total=False):
     """The channels. `ending` is set once it is known how the task ends, before it has ended.
 
-    `rollbacks` are those that count. `applied`: commands whose senders may not have heard yet.
-    Groups alone have `spent` (what they used of their own budget) and `tried` (their last go).
+    `start`: the way back to before anything ran. `rollbacks`: those that count; `gone_back`: the
+    fingerprints of the failures that models went back for. `applied`: commands whose senders may
+    not have heard yet. `answers`: all that people answered, by question id. Groups alone have
+    `spent` (what they used of their own budget), `tried` (their last go) and `taken_back` (as in
+    their record when they went back last).
     """
 
     task: JsonObject
@@ -205,9 +210,12 @@ class TaskState(TypedDict, total=False):
     tried: int
     replan: Replan | None
     replans: Replans
+    start: MilestoneRecord
     back: Back | None
     rollbacks: int
+    gone_back: list[str]
+    taken_back: int
     applied: list[Applied]
-    status: str
     answers: dict[str, JsonObject]
     judging: Judging | None
+    status: str
