@@ -12,8 +12,8 @@ from surefoot.checkpointing.manifests import (
     Entry,
     Listing,
     dump,
-    entry_text,
     from_text,
+    line,
     parse,
     referenced,
     to_text,
@@ -52,9 +52,9 @@ def test_different_names_stay_different() -> None:
 
 def test_a_document_comes_back_whole_and_does_not_depend_on_the_order() -> None:
     entries = {"b": file(), "a\udc80": Entry(kind="symlink", mode=0o777, target="x"), "d": folder()}
-    lines = [(path, entry_text(entry)) for path, entry in entries.items()]
+    lines = {path: line(path, entry) for path, entry in entries.items()}
     document = dump(lines, ["out/**"])
-    assert dump(reversed(lines), ["out/**"]) == document
+    assert dump(dict(reversed(lines.items())), ["out/**"]) == document
     listing = parse(json.loads(document))
     assert (dict(listing.entries), listing.writes) == (entries, ("out/**",))
     assert (listing.files, listing.bytes) == (2, 3)
@@ -62,7 +62,8 @@ def test_a_document_comes_back_whole_and_does_not_depend_on_the_order() -> None:
 
 def test_what_a_manifest_needs_is_named_for_those_who_clean_up() -> None:
     sparse = Entry(kind="file", mode=0o644, size=99, blocks=[(0, A), (7, B)])
-    lines = [("s", entry_text(sparse)), ("f", entry_text(file())), ("d", entry_text(folder()))]
+    entries = {"s": sparse, "f": file(), "d": folder()}
+    lines = {path: line(path, entry) for path, entry in entries.items()}
     assert sorted(referenced(json.loads(dump(lines, None)))) == [A, A, B]
 
 

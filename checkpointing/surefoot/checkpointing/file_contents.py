@@ -28,7 +28,7 @@ from surefoot.checkpointing.manifests import (
     Listing,
     bare_entry,
     closed_entry,
-    entry_text,
+    line,
     to_text,
     way_entry,
 )
@@ -50,7 +50,7 @@ class FileContents:
         self._root = root
         self._store = store
         self._known: dict[str, tuple[Stamp, Entry, str]] = {}
-        """path -> (stamp, entry, its text) of what lies in the store and is trusted."""
+        """path -> (stamp, entry, its line) of what lies in the store and is trusted."""
         self._places = asyncio.Semaphore(AT_ONCE)
         self._large = asyncio.Lock()
 
@@ -58,10 +58,10 @@ class FileContents:
         """Take up what an earlier snapshot stored; of a process before this one, say."""
         for path, entry in listing.entries.items():
             if "inode" in entry and path not in self._known:
-                self._known[path] = _stamp_of(entry), entry, entry_text(entry)
+                self._known[path] = _stamp_of(entry), entry, line(path, entry)
 
     async def describe(self, seen: Scan) -> tuple[dict[str, Entry], dict[str, str]]:
-        """Entries of all that a walk found and their texts; the contents are in the store.
+        """Entries of all that a walk found and their lines; the contents are in the store.
 
         What vanished meanwhile is left out; what cannot be read is marked `unreadable`.
 
@@ -69,24 +69,24 @@ class FileContents:
             WorkspaceUnavailable: a file keeps changing, or cannot be read.
             ArtifactsUnavailable: from the store.
         """
-        entries, texts, unknown = await asyncio.to_thread(self._describe_known, seen)
+        entries, lines, unknown = await asyncio.to_thread(self._describe_known, seen)
         for start in range(0, len(unknown), 1000):
             part = unknown[start : start + 1000]
             kept = await asyncio.gather(*(self.keep(path, seen.started_ns) for path in part))
             for path, entry in zip(part, kept, strict=True):
                 if entry is not None:
-                    entries[path], texts[path] = entry, self._text(path, entry)
-        return entries, texts
+                    entries[path], lines[path] = entry, self._line(path, entry)
+        return entries, lines
 
     def _describe_known(self, seen: Scan) -> tuple[dict[str, Entry], dict[str, str], list[str]]:
         entries: dict[str, Entry] = {}
-        texts: dict[str, str] = {}
+        lines: dict[str, str] = {}
         unknown: list[str] = []
         known = self._known
         for path, found in seen.found.items():
             kept = known.get(path)
             if kept is not None and kept[0] == stamp(found):
-                entries[path], texts[path] = kept[1], kept[2]
+                entries[path], lines[path] = kept[1], kept[2]
                 continue
             entry = self.without_content(path, found)
             if entry is None or entry.get("kind") == "file":
@@ -94,11 +94,11 @@ class FileContents:
                 continue
             if path in seen.unreadable:
                 entry["unreadable"] = True
-            entries[path], texts[path] = entry, entry_text(entry)
+            entries[path], lines[path] = entry, line(path, entry)
         for path, found in seen.way.items():
             entry = way_entry(found)
-            entries[path], texts[path] = entry, entry_text(entry)
-        return entries, texts, unknown
+            entries[path], lines[path] = entry, line(path, entry)
+        return entries, lines, unknown
 
     def without_content(self, path: str, found: os.stat_result) -> Entry | None:
         """What can be told without opening anything; None: it is gone, or is no link any more."""
@@ -149,12 +149,12 @@ class FileContents:
             self._known.clear()
         if max(found.st_mtime_ns, found.st_ctime_ns) < started_ns - RACY_NS:
             entry["ctime_ns"], entry["inode"] = found.st_ctime_ns, found.st_ino
-            self._known[path] = stamp(found), entry, entry_text(entry)
+            self._known[path] = stamp(found), entry, line(path, entry)
         return entry
 
-    def _text(self, path: str, entry: Entry) -> str:
+    def _line(self, path: str, entry: Entry) -> str:
         kept = self._known.get(path)
-        return kept[2] if kept is not None and kept[1] is entry else entry_text(entry)
+        return kept[2] if kept is not None and kept[1] is entry else line(path, entry)
 
     # --- contents ----------------------------------------------------------------------------
 
@@ -229,9 +229,8 @@ def _measured(place: str) -> Entry:
 def _stamp_of(entry: Entry) -> Stamp:
     """The `stamp` of a trusted entry's file."""
     return (
-        stat.S_IFREG | entry.get("mode", 0),
-        entry.get("size", 0),
-        entry.get("mtime_ns", 0),
         entry.get("ctime_ns", 0),
         entry.get("inode", 0),
+        entry.get("size", 0),
+        stat.S_IFREG | entry.get("mode", 0),
     )

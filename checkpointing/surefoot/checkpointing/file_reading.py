@@ -72,14 +72,8 @@ def opened(path: str) -> Generator[tuple[int, os.stat_result]]:
 
 
 def stamp(found: os.stat_result) -> tuple[int, ...]:
-    """What changes whenever a file is written or replaced."""
-    return (
-        found.st_mode,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
-        found.st_ino,
-    )
+    """What changes whenever a file is written, replaced, or given other permissions or times."""
+    return found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
 
 
 def read_all(file: int, size: int) -> bytes:

@@ -9,7 +9,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from surefoot.graph.errors import TransientError
@@ -61,23 +62,13 @@ def scan(root: str, writes: Sequence[str] | None, *, skip: frozenset[str] = froz
     folders: list[tuple[str, frozenset[Parts]]] = [("", wanted)] if wanted else []
     while folders:
         folder, here = folders.pop()
-        for name, found in _entries(root, folder, here, seen):
-            path = f"{folder}/{name}" if folder else name
-            if path in skip:
-                seen.occupied.update(_around(path))
-                continue
-            if name.startswith(".surefoot-") and DRAFT.fullmatch(name):
-                seen.drafts.append(path)
-                continue
-            meant, below = (True, EVERYTHING) if here is EVERYTHING else enter(here, name)
-            is_folder = stat.S_ISDIR(found.st_mode)
-            if meant:
-                seen.found[path] = found
-                below = EVERYTHING
-            elif below and is_folder:
-                seen.way[path] = found
-            if is_folder and below:
-                folders.append((path, below))
+        place = f"{root}/{folder}" if folder else root
+        prefix = f"{folder}/" if folder else ""
+        with _told(folder, seen):
+            if here == EVERYTHING:
+                folders += [(one, EVERYTHING) for one in _all_in(place, prefix, skip, seen)]
+            else:
+                folders += _meant_in(place, prefix, here, skip, seen)
         if len(seen.found) + len(seen.way) > MAX_ENTRIES:
             raise WorkspaceUnavailable(
                 f"there are more than {MAX_ENTRIES} files in the workspace: state narrower `writes`"
@@ -85,30 +76,77 @@ def scan(root: str, writes: Sequence[str] | None, *, skip: frozenset[str] = froz
     return seen
 
 
-def _entries(
-    root: str, folder: str, wanted: frozenset[Parts], seen: Scan
-) -> Iterator[tuple[str, os.stat_result]]:
-    """(name, metadata) of what is in a folder, or of the names alone that can be meant."""
-    place = f"{root}/{folder}" if folder else root
-    names = None if wanted is EVERYTHING else only_names(wanted)
-    try:
-        if names is not None:
-            yield from _named(place, sorted(names))
-            return
-        with os.scandir(place) as entries:
-            for entry in entries:
-                try:
-                    yield entry.name, entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
+def _all_in(place: str, prefix: str, skip: frozenset[str], seen: Scan) -> list[str]:
+    """Take everything in a folder; returns the folders in it. Short, for it is nearly all we do."""
+    found, folders = seen.found, list[str]()
+    with os.scandir(place) as entries:
+        for entry in entries:
+            path = prefix + entry.name
+            if path in skip or entry.name.startswith(".surefoot-"):
+                if _is_left_out(path, entry.name, skip, seen):
                     continue
+            try:
+                found[path] = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+    return folders
+
+
+def _meant_in(
+    place: str, prefix: str, wanted: frozenset[Parts], skip: frozenset[str], seen: Scan
+) -> list[tuple[str, frozenset[Parts]]]:
+    """Take what is meant in a folder; returns the folders that lead on, with what they lead to."""
+    names = only_names(wanted)
+    folders: list[tuple[str, frozenset[Parts]]] = []
+    for name, found in _listed(place) if names is None else _named(place, sorted(names)):
+        path = prefix + name
+        if _is_left_out(path, name, skip, seen):
+            continue
+        meant, below = enter(wanted, name)
+        is_folder = stat.S_ISDIR(found.st_mode)
+        if meant:
+            seen.found[path] = found
+            below = EVERYTHING
+        elif below and is_folder:
+            seen.way[path] = found
+        if is_folder and below:
+            folders.append((path, below))
+    return folders
+
+
+def _is_left_out(path: str, name: str, skip: frozenset[str], seen: Scan) -> bool:
+    if path in skip:
+        seen.occupied.update(_around(path))
+        return True
+    if DRAFT.fullmatch(name) is None:
+        return False
+    seen.drafts.append(path)
+    return True
+
+
+@contextmanager
+def _told(folder: str, seen: Scan) -> Generator[None]:
+    """Note what cannot be listed; what went while we walked is not there."""
+    try:
+        yield
     except (FileNotFoundError, NotADirectoryError):
-        return  # it went while we walked
+        return
     except PermissionError as exc:
         seen.unreadable[folder] = exc.strerror or str(exc)
     except OSError as exc:
         raise WorkspaceUnavailable(
             f"{folder or 'the workspace'} cannot be read: {exc.strerror or exc}"
         ) from exc
+
+
+def _listed(place: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(place) as entries:
+        for entry in entries:
+            found = _look_up(entry.path)
+            if found is not None:
+                yield entry.name, found
 
 
 def _named(place: str, names: Sequence[str]) -> Iterator[tuple[str, os.stat_result]]:

@@ -10,9 +10,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, TypedDict, cast
 
 from surefoot.graph.errors import PermanentError
@@ -109,21 +108,17 @@ def _read(match: re.Match[str]) -> str:
     return chr(int(match[2], 16)) if match[2] else "\\"
 
 
-def entry_text(entry: Entry) -> str:
+def line(path: str, entry: Entry) -> str:
     """An entry as it stands in the document."""
-    return json.dumps(entry, separators=(",", ":"), sort_keys=True)
+    text = json.dumps(entry, separators=(",", ":"), sort_keys=True)
+    return f"{json.dumps(to_text(path))}:{text}"
 
 
-def dump(lines: Iterable[tuple[str, str]], writes: Sequence[str] | None) -> str:
-    """The document of entries, each given as (path, its `entry_text`)."""
+def dump(lines: Mapping[str, str], writes: Sequence[str] | None) -> str:
+    """The document of entries, each given by its path as its `line`."""
     globs = "null" if writes is None else json.dumps([to_text(glob) for glob in writes])
-    body = ",\n".join(f"{_key(path)}:{text}" for path, text in sorted(lines))
+    body = ",\n".join(map(lines.__getitem__, sorted(lines)))
     return f'{{"format":{FORMAT},"writes":{globs},"entries":{{{body}}}}}'
-
-
-@lru_cache(maxsize=65536)
-def _key(path: str) -> str:
-    return json.dumps(to_text(path))
 
 
 def parse(document: Json) -> Listing:

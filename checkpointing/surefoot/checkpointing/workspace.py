@@ -18,7 +18,8 @@ from pathlib import Path
 from surefoot.checkpointing.file_contents import FileContents
 from surefoot.checkpointing.file_scan import WorkspaceUnavailable, scan
 from surefoot.checkpointing.file_writing import FileWriter
-from surefoot.checkpointing.manifests import Entry, Listing, dump, entry_text, parse, to_text
+from surefoot.checkpointing.manifest_layers import dumped, layered
+from surefoot.checkpointing.manifests import Entry, Listing, dump, line, parse, to_text
 from surefoot.checkpointing.outbox import Fence, Outbox
 from surefoot.checkpointing.queries import queries
 from surefoot.checkpointing.restoring import Changes, Restoring
@@ -95,9 +96,9 @@ class WorkspaceSnapshots:
         memory = await self._memory(subtask, attempt)
         if memory is not None:
             return memory.over
-        entries, texts = await self._take(writes)
+        entries, lines = await self._take(writes)
         _refuse_unreadable(subtask, entries)
-        taken = await self._stored(entries, texts, writes)
+        taken = await self._stored(entries, lines, writes)
         await self._write(subtask, attempt, taken)
         return False
 
@@ -153,6 +154,16 @@ class WorkspaceSnapshots:
         want = await self._listing(manifest)
         return [str(one) for one in await self._restoring.differences(want, writes)]
 
+    async def layered(self, manifests: Sequence[StoredValue]) -> StoredValue:
+        """One manifest of several, from the oldest to the newest; it is not stored.
+
+        Raises:
+            PermanentError: one of them is missing or damaged.
+        """
+        listings = [await self._listing(manifest) for manifest in manifests]
+        text = await asyncio.to_thread(lambda: dumped(layered(listings)))
+        return StoredValue(value=json.loads(text))
+
     # --- taking ------------------------------------------------------------------------------
 
     async def _take(self, writes: Sequence[str] | None) -> tuple[dict[str, Entry], dict[str, str]]:
@@ -163,9 +174,9 @@ class WorkspaceSnapshots:
         return await self._contents.describe(seen)
 
     async def _stored(
-        self, entries: dict[str, Entry], texts: dict[str, str], writes: Sequence[str] | None
+        self, entries: dict[str, Entry], lines: dict[str, str], writes: Sequence[str] | None
     ) -> Manifest:
-        content = await asyncio.to_thread(lambda: dump(texts.items(), writes).encode())
+        content = await asyncio.to_thread(lambda: dump(lines, writes).encode())
         listing = Listing(entries=entries)
         if len(content) <= INLINE_BYTES:
             stored = StoredValue(value=json.loads(content))
@@ -174,9 +185,9 @@ class WorkspaceSnapshots:
         return Manifest(stored=stored, files=listing.files, bytes=listing.bytes)
 
     async def _kept(self, done: Changes) -> StoredValue:
-        texts = {path: entry_text(entry) for path, entry in done.kept.items()}
+        lines = {path: line(path, entry) for path, entry in done.kept.items()}
         globs = [literal(p) for p, entry in done.kept.items() if entry.get("kind") != "dir"]
-        return (await self._stored(done.kept, texts, globs)).stored
+        return (await self._stored(done.kept, lines, globs)).stored
 
     async def _seed(self) -> None:
         """Take up what earlier processes stored: their manifests know the files' metadata."""
