@@ -112,6 +112,17 @@ async def withdraw_command(database: Database, id: int, outcome: JsonObject | No
     return await _one(database, "withdraw_command", parameters) is not None
 
 
+async def withdraw_old_pauses(database: Database, task_id: str) -> None:
+    """Forget pauses that nobody applied before the holder was gone: the task is to go on now."""
+    await _one(database, "withdraw_old_pauses", {"task_id": task_id})
+
+
+async def tell_stopping(database: Database, lease: Lease) -> None:
+    """Let readers see at once that a running task was told to stop."""
+    fence = {"task_id": lease.task_id, "epoch": lease.epoch}
+    await _one(database, "tell_stopping", fence)
+
+
 async def bump_durations(database: Database, samples: Mapping[str, Sequence[float]]) -> None:
     """Add durations to the history that estimates come from.
 

@@ -21,7 +21,7 @@ from surefoot.checkpointing.lease import Lease, LeaseHold, LeaseKeeper
 from surefoot.checkpointing.ledger import PostgresLedger
 from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.saver import TaskSaver
-from surefoot.checkpointing.tasks import apply_command, store_raised_limits
+from surefoot.checkpointing.tasks import apply_command, store_raised_limits, tell_stopping
 from surefoot.graph.control import Stop, TaskControl
 from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, LeaseLost, UsageError
 from surefoot.graph.opening import OpenTask, Shared, Stored, open_task
@@ -40,6 +40,14 @@ class _Running:
     control: TaskControl
     lease: Lease | None = None
     commands: list[Command] = field(default_factory=list[Command])
+    on_stop: Callable[[], None] = lambda: None
+    """Told of the first stop: readers are to see it before it is done."""
+
+    def stop(self, how: Stop) -> None:
+        """Ask for a stop."""
+        if self.control.stopping() is None:
+            self.on_stop()
+        self.control.stop(how)
 
     def obey(self, command: Command) -> None:
         """A command arrived: a stop counts as applied once this go has ended.
@@ -50,7 +58,7 @@ class _Running:
             self.control.ask(command)
             return
         self.commands.append(command)
-        self.control.stop(command.name)
+        self.stop(command.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +179,7 @@ class Holder:
             stack.push_async_callback(self.leases.release, lease)
             stack.push_async_callback(self._report, running, lease)
             stack.push_async_callback(self._tell_settled(running.control, lease))
+            stack.push_async_callback(self._tell_stopping(running, lease))
             yield await self._open(task_id, lease, running.control, objects, raise_limits, stack)
 
     async def _open(
@@ -229,7 +238,7 @@ class Holder:
     def _stop(self, task_id: str, how: Stop) -> None:
         running = self._running.get(task_id)
         if running is not None:
-            running.control.stop(how)
+            running.stop(how)
 
     def _lease_of(self, task_id: str) -> Lease:
         running = self._running.get(task_id)
@@ -250,6 +259,19 @@ class Holder:
             await asyncio.gather(*telling, return_exceptions=True)
 
         control.on_settled = tell
+        return told
+
+    def _tell_stopping(self, running: _Running, lease: Lease) -> Callable[[], Awaitable[None]]:
+        """Tell readers of the first stop at once; returns what waits for the telling."""
+        telling: list[asyncio.Task[None]] = []
+
+        async def told() -> None:
+            await asyncio.gather(*telling, return_exceptions=True)
+
+        def tell() -> None:
+            telling.append(asyncio.create_task(tell_stopping(self.database, lease)))
+
+        running.on_stop = tell
         return told
 
     async def _report(self, running: _Running, lease: Lease) -> None:

@@ -17,6 +17,8 @@ from surefoot.graph.budget import effective_limits, exhausted, steps_left
 from surefoot.graph.errors import DatabaseUnavailable
 from surefoot.graph.plain import digest
 from surefoot.graph.ports import Command, Control, Journal, StopSign, WorkOrder
+from surefoot.graph.group_control import GroupControl
+from surefoot.graph.insides import Inside
 from surefoot.graph.references import find_references
 from surefoot.graph.state import TaskState
 from surefoot.graph.task import Budget, Limits
@@ -83,33 +85,6 @@ class GroupThreads(Protocol):
     def leave(self, thread: str) -> None:
         """The group does not run any more."""
         ...
-
-
-class GroupControl:
-    """The control of a group (`ports.Control`): its own stop sign and all that stops around it."""
-
-    def __init__(self, sign: StopSign, outer: Control) -> None:
-        self._sign = sign
-        self._outer = outer
-
-    def stopping(self) -> Literal["pause", "cancel", "now"] | None:
-        """See `Control.stopping`; a group is never cancelled by itself: its task is."""
-        around = self._outer.stopping()
-        if self._sign.requested or around in ("cancel", "now"):
-            return "now"
-        return "pause" if self._sign.easing else around
-
-    def lost(self) -> bool:
-        """See `Control.lost`."""
-        return self._outer.lost()
-
-    def asked(self) -> Sequence[Command]:
-        """None: commands go to the task's own plan."""
-        return ()
-
-    def settle(self, command: int, outcome: JsonObject) -> None:
-        """Nothing comes here that could be settled."""
-        del command, outcome
 
 
 @dataclass(eq=False, kw_only=True)
@@ -215,7 +190,45 @@ class Groups:
         finally:
             await self._close(group)
 
-    async def _open(self, order: WorkOrder, stop: Stop) -> _Group:
+    async def step_in(self, order: WorkOrder, command: Command) -> Inside:
+        """See `Insides.step_in`: a go of the group's graph that applies one command and ends."""
+        try:
+            group = await self._open(order, Stop(), command)
+        except AttemptFailed as failure:
+            why = f"group {order.subtask!r} cannot be entered: {failure}"
+            return Inside(outcome=_error("wrong_state", why))
+        try:
+            if not await self._threads.has_begun(group.thread):
+                why = f"group {order.subtask!r} begins anew: step in once it runs"
+                return Inside(outcome=_error("wrong_state", why))
+            await self._drive(group)
+            return await self._came_of(group, command)
+        finally:
+            await self._close(group)
+
+    async def state_of(self, group: str) -> JsonObject | None:
+        """See `Insides.state_of`."""
+        outer, _ = self._served()
+        thread = await self._threads.earlier(f"{outer.task_id}/{group}:")
+        if thread is None:
+            return None
+        read = self._compiled().aget_state({"configurable": {"thread_id": thread}})
+        # In an empty context: a node that asks has a run of its own, which must not leak in.
+        loop = asyncio.get_running_loop()
+        return (await loop.create_task(read, context=contextvars.Context())).values or None
+
+    async def _came_of(self, group: _Group, command: Command) -> Inside:
+        control = cast("GroupControl", group.context.control)
+        outcome = control.outcomes.get(command.id)
+        if outcome is None:
+            why = f"group {group.order.subtask!r} cannot do that now"
+            return Inside(outcome=_error("wrong_state", why))
+        config: Any = {"configurable": {"thread_id": group.thread}}
+        state: TaskState = (await self._compiled().aget_state(config)).values
+        told = tuple(_told(question, group.order) for question in state.get("questions") or ())
+        return Inside(outcome=outcome, failed=state.get("status") == "failed", questions=told)
+
+    async def _open(self, order: WorkOrder, stop: Stop, command: Command | None = None) -> _Group:
         outer, around = self._around(order)
         level = sum(1 for _ in outer.around())
         if level > self._depth:
@@ -274,12 +287,19 @@ class Groups:
         inputs: JsonObject,
     ) -> TaskContext:
         prefix = f"{order.subtask}/"
+        command: Command | None,
         usage = Usage(steps=0, tokens=0, cost_usd=0.0, seconds=0.0, failures=0)
         return TaskContext(
+        given = [command] if command is not None else [_wished(one) for one in order.wishes]
+        alone = command is not None
             task_id=outer.task_id,
             runner=ScopedRunner(runner, prefix=prefix, inputs=inputs),
             journal=outer.journal,
-            control=GroupControl(stop, outer.control),
+            control=GroupControl(stop, outer.control, group=order.local, given=given, alone=alone),
+            only_commands=alone,
+            insides=self,
+            taken_back=order.taken_back,
+            kept_inside=order.inside,
             store=outer.store,
             specs=outer.specs,
             slots=outer.slots,
@@ -354,6 +374,7 @@ class Groups:
                 return
             except DatabaseUnavailable:
                 lost = True
+                group.context.tell_senders()
                 group.context.forget()
                 await self._threads.recover(group.thread)
 
@@ -399,6 +420,14 @@ def _meaning(order: WorkOrder, inputs: JsonObject) -> JsonObject:
 
 def _nobody() -> None:
     """Nobody listens any more."""
+
+def _wished(wish: JsonObject) -> Command:
+    return Command(id=wish["id"], name=wish["name"], args=wish["args"], by=wish["by"])
+
+
+def _error(code: str, message: str) -> JsonObject:
+    return {"error": {"code": code, "message": message}}
+
 
 
 def _inside(group: _Group) -> dict[str, Any]:

@@ -236,6 +236,10 @@ async def _models(stored: Stored, shared: Shared, saver: TaskSaver) -> OpenModel
         configured=shared.settings.model,
         database=shared.database,
         lease=saver.lease,
+        insides=groups,
+        has_models=models.client.has("executor"),
+        tables=TaskTables(shared.database, stored.row),
+        task_file={"task": {**stored.task, "plan": None}, "task_dir": str(stored.task_dir)},
         journal=saver.journal,
         store=shared.store,
     )

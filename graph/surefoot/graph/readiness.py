@@ -7,7 +7,6 @@ plan version, and whenever a superstep was lost. It decides nothing about budget
 """
 
 import heapq
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -20,10 +19,12 @@ DONE: tuple[SubtaskState, ...] = ("completed", "skipped")
 
 @dataclass(slots=True)
 class _Container:
-    """An expanded foreach: how many children are open, and who waits where they go one by one."""
+    """An expanded foreach: how many children are open, and whose turn it is one by one."""
 
     open: int
-    waiting: deque[int] | None
+    children: int
+    turn: int | None
+    """None: they run side by side."""
 
 
 def _is_child(id: str, records: Mapping[str, Record]) -> bool:
@@ -90,12 +91,17 @@ class ReadySet:
         state = record.get("state", "pending")
         before = self.states.get(id, "pending")
         self.states[id] = state
+        waited = id in self.blocked
         self.blocked.discard(id)
         self.failed.discard(id)
         self.reflecting.discard(id)
         self._note_rung(id, record)
         if state in DONE:
             self._note_improvement(id, record)
+            if "question" in record:
+                self.blocked.add(id)  # its last full try waits for people
+            elif waited and id in self._to_improve:
+                self._to_improve[id] = not record.get("improved")
             if before not in DONE:
                 self._done(id)
         elif state == "failed":
@@ -126,7 +132,7 @@ class ReadySet:
     def _done(self, id: str) -> None:
         container = container_of(id)
         if container is not None:
-            self._child_done(container)
+            self._child_done(container, int(id.rpartition("/")[2]))
             return
         self.open -= 1
         for dependant in self.index.dependants.get(id, ()):
@@ -140,15 +146,29 @@ class ReadySet:
                 if not remaining:
                     self.due.append(milestone)
 
-    def _child_done(self, container: str) -> None:
+    def _child_done(self, container: str, child: int) -> None:
         state = self._containers.get(container)
         if state is None:
             return
         state.open -= 1
         if state.open == 0:
             self._to_gather.append(container)
-        elif state.waiting:
-            self._push(f"{container}/{state.waiting.popleft()}")
+        elif state.turn == child:
+            self._next_turn(container, state)
+
+    def _next_turn(self, container: str, state: _Container) -> None:
+        """Whose turn it is after a child that goes one by one; people may have settled others."""
+        turn = (state.turn or 0) + 1
+        while turn < state.children and self.states.get(f"{container}/{turn}") in DONE:
+            turn += 1
+        state.turn = turn
+        if turn < state.children:
+            self._push(f"{container}/{turn}")
+
+    def _has_turn(self, id: str) -> bool:
+        """Whether it is no child that waits for others to end."""
+        container = self._containers.get(container_of(id) or "")
+        return container is None or container.turn in (None, int(id.rpartition("/")[2]))
 
     def _note_running(self, id: str, record: Record) -> None:
         if "n" in record and container_of(id) is None and id not in self._containers:
@@ -157,7 +177,7 @@ class ReadySet:
     def _expand(self, id: str, record: Record) -> None:
         n = record.get("n", 0)
         serial = bool(record.get("serial"))
-        self._containers[id] = _Container(n, deque(range(1, n)) if serial else None)
+        self._containers[id] = _Container(n, n, 0 if serial else None)
         if n == 0:
             self._to_gather.append(id)
         for child in range(min(n, 1) if serial else n):
@@ -169,6 +189,8 @@ class ReadySet:
 
     def _requeue(self, id: str, record: Record) -> None:
         if container_of(id) is None and self._unmet[id] > 0:
+            return
+        if not self._has_turn(id):
             return
         due = record.get("not_before")
         if due is None:

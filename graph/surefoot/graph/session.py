@@ -3,7 +3,6 @@
 The command line, the client and (later) the service stand on it.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,18 +11,12 @@ from typing import Any
 from langchain_core.tools import BaseTool
 from pydantic import ValidationError
 
-from surefoot.checkpointing.journal import TaskJournal
-from surefoot.checkpointing.outbox import Fence
 from surefoot.checkpointing.readers import Readers
-from surefoot.checkpointing.tasks import (
-    bump_durations,
-    command_outcome,
-    record_command,
-    withdraw_command,
-)
+from surefoot.checkpointing.tasks import bump_durations, withdraw_old_pauses
 from surefoot.graph.build import build_task_graph
 from surefoot.graph.creation import Created, InvalidTask, create_task, validate_file
 from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, UsageError
+from surefoot.graph.halting import halt
 from surefoot.graph.holding import Held, Holder
 from surefoot.graph.opening import Stored
 from surefoot.graph.setbacks import Setbacks
@@ -104,6 +97,7 @@ class Engine(Holder):
             if row["acquired_by"] is not None:
                 await self._free(task_id)
             return
+        await withdraw_old_pauses(self.database, task_id)
         async with self.hold(task_id, objects, raise_limits=raise_limits) as held:
             if on_ready:
                 on_ready()
@@ -125,49 +119,20 @@ class Engine(Holder):
         Raises:
             UsageError: there is no such task, or it is completed or failed.
         """
-        row = await self.row(task_id)
-        if row["status"] == "cancelled":
-            return
-        if row["status"] in ("completed", "failed"):
-            raise UsageError(
-                "wrong_state", f"task {task_id!r} is {row['status']}: there is nothing to cancel"
-            )
-        try:
-            await self._cancel_unheld(task_id, by)
-        except LeaseHeld:
-            command = await record_command(self.database, task_id, "cancel", {}, by=by)
-            if wait:
-                await self._await_cancel(task_id, command, by)
+        await halt(self, task_id, "cancel", wait=wait, by=by)
 
-    async def _cancel_unheld(self, task_id: str, by: str) -> None:
-        """Cancel a task that nobody holds. Raises LeaseHeld where somebody does."""
-        lease = await self.leases.acquire(task_id)
-        try:
-            row = await self.row(task_id)
-            if row["status"] in ("completed", "failed", "cancelled"):
-                return
-            journal = TaskJournal(task_id)
-            journal.bind(Fence(self.database, lease))
-            for question in await Readers(self.database).question_rows(task_id):
-                journal.question(question["id"], open=False)
-            journal.task(status="cancelled", stopping=False)
-            journal.event("TaskCancelled", by=by)
-            await journal.flush()
-        finally:
-            await self.leases.release(lease)
+    async def pause(self, task_id: str, *, wait: bool = True, by: str = "person") -> None:
+        """Pause a task until it is resumed: what is in hand ends and is saved first.
 
-    async def _await_cancel(self, task_id: str, command: int, by: str) -> None:
-        """Wait for the holder to apply the command; do it ourselves when it is gone."""
-        while True:
-            for _ in range(10):
-                outcome = await command_outcome(self.database, command)
-                if outcome is None or outcome["applied_at"] is not None:
-                    return
-                await asyncio.sleep(0.1)
-            with contextlib.suppress(LeaseHeld):
-                await self._cancel_unheld(task_id, by)
-                await withdraw_command(self.database, command)
-                return
+        Args:
+            task_id: of the task.
+            wait: until nothing of it runs any more.
+            by: who asked, for the history.
+
+        Raises:
+            UsageError: there is no such task, or it has ended.
+        """
+        await halt(self, task_id, "pause", wait=wait, by=by)
 
     async def drive(self, held: Held, first: TaskInput | None = None) -> None:
         """Run the graph to its end; across lost connections within the process.

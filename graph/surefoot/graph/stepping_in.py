@@ -6,11 +6,13 @@ task, the caller does that under the lease, in a go that does nothing else.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from langchain_core.tools import BaseTool
 
 from surefoot.checkpointing.tasks import command_outcome, record_command, withdraw_command
+from surefoot.graph.edits import Edit, kept_edit
 from surefoot.graph.errors import LeaseHeld, UsageError
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.ports import Command
@@ -67,6 +69,99 @@ async def replan(
     outcome = await step_in(engine, task_id, "replan", args, objects=objects, by=by)
     if outcome.get("faults"):
         raise _refused(task_id, outcome["faults"])
+
+
+async def skip(
+    engine: Engine,
+    task_id: str,
+    subtask: str,
+    *,
+    objects: Sequence[BaseTool] = (),
+    by: str = "person",
+) -> JsonObject:
+    """Leave a subtask out, whatever its plan says; what runs of it is stopped. See `step_in`."""
+    return await _about(engine, task_id, "skip", {"subtask": subtask}, objects=objects, by=by)
+
+
+async def retry(
+    engine: Engine,
+    task_id: str,
+    subtask: str,
+    *,
+    objects: Sequence[BaseTool] = (),
+    by: str = "person",
+) -> JsonObject:
+    """Have a subtask tried again in full that failed, was skipped or waits. See `step_in`."""
+    return await _about(engine, task_id, "retry", {"subtask": subtask}, objects=objects, by=by)
+
+
+async def edit(
+    engine: Engine,
+    task_id: str,
+    subtask: str,
+    given: Edit,
+    *,
+    objects: Sequence[BaseTool] = (),
+    by: str = "person",
+) -> JsonObject:
+    """Give a subtask another result, artifacts or arguments; its users are done again.
+
+    Raises:
+        UsageError: as `step_in`; or what is given is not what the plan demands.
+    """
+    args = {"subtask": subtask, **await kept_edit(given, engine.shared.store)}
+    return await _about(engine, task_id, "edit", args, objects=objects, by=by)
+
+
+async def _about(
+    engine: Engine,
+    task_id: str,
+    name: str,
+    args: JsonObject,
+    *,
+    objects: Sequence[BaseTool],
+    by: str,
+) -> JsonObject:
+    """A command about one subtask: `{"applied", "subtask", "reopened"}`."""
+    _refuse_over(await engine.row(task_id))
+    return await step_in(engine, task_id, name, args, objects=objects, by=by)
+
+
+def _refuse_over(row: Mapping[str, Any]) -> None:
+    """Raises UsageError: the task is completed or cancelled."""
+    if row["status"] in OVER:
+        raise UsageError("wrong_state", f"task {row['id']!r} is {row['status']}: it is over")
+
+
+async def rollback(
+    engine: Engine,
+    task_id: str,
+    milestone: str,
+    *,
+    objects: Sequence[BaseTool] = (),
+    by: str = "person",
+) -> JsonObject:
+    """Go back to a passed milestone, or to `start`; the task is paused afterwards.
+
+    Args:
+        engine: of this process.
+        task_id: of a task that nobody runs; a completed one may go back as well.
+        milestone: that has passed, or `start`.
+        objects: the tool objects that the task was made with.
+        by: who asked, for the history.
+
+    Returns:
+        `{"applied": "rollback", "milestone", "reopened"}`: what is done again.
+
+    Raises:
+        UsageError: there is no such task, it runs or is cancelled, or there is no way back to
+            that milestone; nothing was changed.
+    """
+    if (await engine.row(task_id))["status"] == "cancelled":
+        raise UsageError("wrong_state", f"task {task_id!r} is cancelled: it is over")
+    return await step_in(
+        engine, task_id, "rollback", {"milestone": milestone}, objects=objects, by=by
+    )
 
 
 async def step_in(
@@ -128,14 +223,18 @@ async def _unheld(
         found = await command_outcome(engine.database, command.id)
         if found is not None and found["applied_at"] is not None:
             return
-        if not await held.saver.has_begun(task_id):
+        if command.name != "rollback":
+            _refuse_over(await engine.row(task_id))
+        if not held.stored.begun and not await held.saver.has_begun(task_id):
             raise UsageError(
                 "wrong_state", f"task {task_id!r} has not begun: `surefoot resume {task_id}` first"
             )
         held.opened.context.only_commands = True
         held.opened.control.ask(command)
         await engine.drive(held, {"go": 1})
-        if any(one.id == command.id for one in held.opened.control.asked()):
+        told = {applied["id"] for applied in held.opened.context.applied}
+        left = {one.id for one in held.opened.control.asked()} - told
+        if command.id in left:
             raise UsageError(
                 "wrong_state",
                 f"task {task_id!r} cannot do that now; see `surefoot status {task_id}`",

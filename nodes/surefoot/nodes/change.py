@@ -100,10 +100,12 @@ def changes_of(change: Change, state: TaskState) -> dict[str, Any]:
 def _ways_on(change: Change, state: TaskState) -> dict[str, Any]:
     """A wish and an ending; those that stand already stay, unless a way on was opened."""
     update: dict[str, Any] = {}
-    if change.replan is not None and state.get("replan") is None:
+    if not change.keeps_wish:
+        update["replan"] = change.replan
+    elif change.replan is not None and state.get("replan") is None:
         update["replan"] = change.replan
     if not change.ends:
-        update["ending"] = None
+        update["ending"] = change.ending
     elif change.ending is not None and state.get("ending") is None:
         update["ending"] = change.ending
     return update

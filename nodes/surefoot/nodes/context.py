@@ -13,6 +13,7 @@ from typing import Any, cast
 from surefoot.graph.budget import effective_limits, steps_left
 from surefoot.graph.errors import BudgetExhausted
 from surefoot.graph.index import PlanIndex, container_of
+from surefoot.graph.insides import Insides, NoInsides
 from surefoot.graph.model_ports import Brief, ModelClient, NoModels
 from surefoot.graph.ports import (
     ArtifactStore,
@@ -88,6 +89,12 @@ class TaskContext:
     manifest: JsonObject = field(default_factory=dict[str, Any])
     """Digests of declared inputs and tool modules as they are now (consistency check)."""
     expected: JsonObject = field(default_factory=dict[str, Any])
+    tables: Tables = field(default_factory=NoTables)
+    """What the tables say beside the checkpoints."""
+    insides: Insides = field(default_factory=NoInsides)
+    """The plans of groups, where commands are for what is inside of them."""
+    task_file: JsonObject = field(default_factory=dict[str, Any])
+    """`{task, task_dir}` as it is stored, without the plan: for a thread that lost them."""
     """The same as they were when the task was created."""
     clock: Clock = time.time
     draw: Draw = random.random
@@ -304,6 +311,15 @@ def limits_of(state: TaskState, context: TaskContext, seen: Views) -> EffectiveL
     raised = {**above, **budget.model_dump(exclude_none=True)} if above else context.raised
     context.limits = effective_limits(
         budget, leaves=seen.meter.counts().total, raised=cast("Mapping[str, float | None]", raised)
+def views_anew(state: TaskState, context: TaskContext) -> Views:
+    """The derived views, built anew because something went backwards; reservations stay."""
+    held = set(context.held)
+    context.forget()
+    seen = views(state, context)
+    context.held = held
+    return seen
+
+
     )
     return context.limits
 

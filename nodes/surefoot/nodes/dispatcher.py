@@ -17,7 +17,15 @@ from surefoot.graph.state import Order, Replan, TaskState
 from surefoot.graph.values import EffectiveLimits, JsonObject, Record, TaskFailure, Usage
 from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.commands import apply_commands, tell_senders, update_of
-from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of, note, views
+from surefoot.nodes.context import (
+    TaskContext,
+    Views,
+    journal_task,
+    limits_of,
+    note,
+    views,
+    views_anew,
+)
 from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.orders import work_of
 from surefoot.nodes.wishes import next_wish, settle_wishes
@@ -51,17 +59,23 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     limits = limits_of(state, context, seen)
     settle_wishes(state, context)
     tell_senders(state, context)
-    update = update_of(await apply_commands(state, context, seen), state)
+    change = await apply_commands(state, context, seen)
+    update = update_of(change, state)
     state = _changed(state, update)
     decided = Dispatch(ending=state.get("ending"), records=update.get("records", {}))
     busy = _busy(context)
     stopping = context.control.stopping() or stopped_around(context)
+    if change.regress:
+        seen = views_anew(state, context)
+    if update.get("finished"):
+        return Command(update=update, goto="reflector")  # people have decided about attempts
     if context.only_commands and _all_applied(state):
         return _rest(state, context, seen, update, limits)
     if decided.ending is None and stopping is None:
         used: Usage = {**context.usage, "seconds": context.seconds()}
         decided.ending = pin_fault(state, context) or exhausted(limits, used)
-    if stopping is not None or decided.ending is not None:
+    taken_back = context.only_commands and state.get("back")
+    if (stopping is not None or decided.ending is not None) and not taken_back:
         _stop(state, context, seen, decided, stopping)
     elif state.get("back"):
         _hold_for(state, context, seen, decided, "rollback")

@@ -56,6 +56,7 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
             return
         if asked is None and _is_asked(state, context):
             return
+        _hand_inside(context)
         if not context.runner.known() and due is None:
             return
         flush_at = now + FLUSH_AFTER_S if context.journal.pending() else None
@@ -64,6 +65,12 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
         await context.runner.wait(until=min(moment for moment in moments if moment is not None))
         if flush_at is not None and context.clock() >= flush_at:
             await context.journal.flush()
+
+
+def _hand_inside(context: TaskContext) -> None:
+    """Wake the groups that run where something is asked: it may be for one of them."""
+    for group in context.inside if context.control.asked() else ():
+        group.runner.wake()
 
 
 def _is_asked(state: TaskState, context: TaskContext) -> bool:

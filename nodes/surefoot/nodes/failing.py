@@ -237,6 +237,10 @@ def _case(
     stands_in_the_way = blocker(seen.index.raw[container_of(id) or id], failure)
     return Case(
         id=id,
+    if "args" in old:
+        record["args"] = old["args"]
+    if outcome["action"] == "gather":  # its children stand: it may be gathered once more by hand
+        record["n"], record["items"] = old.get("n", 0), old.get("items") or {"value": []}
         unit=unit,
         record=record,
         failure=failure,
@@ -275,6 +279,9 @@ def _ended(outcome: Outcome, old: Record, failure: Failure, *, by_model: bool) -
 
 def _not_improved(outcome: Outcome, old: Record, failure: Failure, context: TaskContext) -> Record:
     """The one more full try failed: the degraded result stays."""
+    if choice.kind in ("retry", "degrade", "ask"):
+        record.pop("n", None)
+        record.pop("items", None)
     record = Record(**old)
     record["improved"] = True
     record.pop("improving", None)

@@ -47,8 +47,8 @@ async def load(state: TaskState, context: TaskContext) -> dict[str, Any]:
 
 def after_load(state: TaskState) -> Literal["planner", "dispatcher", "reflector", "human", "end"]:
     """The way from load: by what the state already holds."""
-    if state.get("status") in ("completed", "cancelled"):
-        return "end"
+    if state.get("status") in ("completed", "cancelled", "paused", "failed"):
+        return "end"  # nothing is left to do, or nothing is there to apply a command to
     if any(q["kind"] == "inconsistent_state" for q in state.get("questions") or ()):
         return "human"
     if state.get("finished"):
@@ -81,7 +81,33 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
 def _group_begins(context: TaskContext) -> dict[str, Any]:
     """The go; and of what it was before a replan the numbers, so that no attempt is told twice."""
     records = {id: starts_afresh(record) for id, record in context.earlier.items()}
-    return {"tried": context.go, "records": records}
+    return {"tried": context.go, "taken_back": context.taken_back, "records": records}
+
+
+async def _taken_back(state: TaskState, context: TaskContext) -> dict[str, Any]:
+    """A group that was taken back by what it stands in: its plan stands where it was then.
+
+    What it did outside and its rows were seen to by who took it back.
+    """
+    _refuse_foreign(state)
+    _take_up_usage(state, context)
+    context.status_before = "paused"
+    context.on_goal(state.get("goal") or {})
+    back = await gone_back(state, context.kept_inside, context)
+    return {
+        "records": Overwrite(back["records"]),
+        "milestones": Overwrite(back["milestones"]),
+        "orders": [],
+        "finished": [],
+        "questions": [],
+        "ending": None,
+        "replan": None,
+        "back": None,
+        "judging": None,
+        "status": "running",
+        "tried": context.go,
+        "taken_back": context.taken_back,
+    }
 
 
 def _for_commands(state: TaskState, context: TaskContext) -> dict[str, Any]:
@@ -107,7 +133,11 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
         return {"finished": state.get("finished") or []}
     context.on_goal(state.get("goal") or {})
     records = state.get("records") or {}
-    index = PlanIndex(state.get("plan") or {"subtasks": []})
+    if context.outer is not None:
+        _take_up_usage(state, context)
+    if not state.get("plan"):
+        context.over = True
+        return {"status": "paused" if context.status_before == "running" else context.status_before}
     reopened = close_questions(state.get("questions") or (), records, index, context)
     if context.outer is not None:
         reopened |= _group_again(state, context)
@@ -149,10 +179,7 @@ def _is_new_go(state: TaskState, context: TaskContext) -> bool:
 
 def _group_again(state: TaskState, context: TaskContext) -> dict[str, Record]:
     """What a group has used so far, and in a new go what had failed in it: pending again."""
-    spent = state.get("spent")
-    if spent:
-        context.usage.update(spent)
-        context.seconds_before = spent["seconds"]
+    _take_up_usage(state, context)
     if not _is_new_go(state, context):
         return {}
     failed = {
@@ -193,6 +220,13 @@ def cut_records(
     known = {id for id, _ in context.runner.known()} | {o["subtask"] for o in finished}
     changed: dict[str, Record] = {}
     for id, record in records.items():
+def _take_up_usage(state: TaskState, context: TaskContext) -> None:
+    spent = state.get("spent")
+    if spent:
+        context.usage.update(spent)
+        context.seconds_before = spent["seconds"]
+
+
         if record.get("state") != "running" or id in known:
             continue
         if "n" in record and container_of(id) is None:

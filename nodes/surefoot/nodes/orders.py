@@ -28,6 +28,31 @@ def work_of(unit: Unit, record: Record, action: str) -> Work:
 def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views) -> WorkOrder:
     """Complete one stored order with its unit, its work and what its references may see."""
     id, action = order["subtask"], order["action"]
+    id, action = order["subtask"], order["action"]
+    record = (state.get("records") or {}).get(id) or Record()
+    work = _with_given_args(work_of(seen.index.unit(id), record, action), record, action)
+    brief = brief_of(state, context, seen, subtask=id) if _talks(work, action) else None
+    return _complete(order, work, brief, state, context, seen)
+
+
+def undo_order(id: str, state: TaskState, context: TaskContext, seen: Views) -> WorkOrder | None:
+    """What the `undo` of a subtask's newest attempt needs; None where it has none."""
+    record = (state.get("records") or {}).get(id) or Record()
+    work = work_of(seen.index.unit(id), record, "attempt")
+    if work.undo is None or not record.get("attempt"):
+        return None
+    order = Order(subtask=id, attempt=record.get("attempt", 0), action="attempt")
+    return _complete(order, work, None, state, context, seen)
+
+
+def _complete(
+    order: Order,
+    work: Work,
+    brief: Brief | None,
+    state: TaskState,
+    context: TaskContext,
+    seen: Views,
+) -> WorkOrder:
     records = state.get("records") or {}
     record = records.get(id) or Record()
     unit = seen.index.unit(id)
@@ -56,11 +81,22 @@ def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views
         recovering=bool(record.get("cut")),
         said=record.get("said") or {},
         since=record.get("improving", 0) if action == "improve" else 0,
+        wishes=tuple(record.get("wishes", ())),
+        taken_back=record.get("taken_back", 0),
+        inside=record.get("inside"),
         undoing=record.get("undoing"),
         takes_slot=action in ("attempt", "improve") and work.kind != "group",
         scope=context.prefix,
         inputs=context.inputs,
     )
+
+def _with_given_args(work: Work, record: Record, action: str) -> Work:
+    """The full version with the arguments that a person gave; a rung has its own."""
+    on_rung = record.get("rung") and action not in FULL_ACTIONS
+    if "args" not in record or on_rung or work.kind != "tool":
+        return work
+    return work.model_copy(update={"args": record["args"]})
+
 
 
 def _talks(work: Work, action: str) -> bool:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from surefoot.graph.errors import UsageError
+from surefoot.graph.given import NOT_GIVEN, NotGiven
 from surefoot.graph.settings import Settings
 from surefoot.graph.values import Json, JsonObject
 from surefoot.service.collector import collector_at_rest
@@ -227,6 +228,74 @@ class Surefoot:
         await engine.cancel(id, wait=wait, by="person")
         return await self.status(id)
 
+    async def pause(self, id: str, *, wait: bool = True) -> Status:
+        """Pause a task until `resume`, and return its status; what is in hand is saved first.
+
+        Args:
+            id: of the task, run by anybody or nobody.
+            wait: until nothing of it runs any more; it is `stopping` until then.
+
+        Raises:
+            UsageError: there is no such task, or it has ended.
+        """
+        engine = await self.engine(warm_up=False)
+        await engine.pause(id, wait=wait, by="person")
+        return await self.status(id)
+
+    async def skip(self, id: str, subtask: str, *, tools: "Sequence[BaseTool]" = ()) -> JsonObject:
+        """Leave a subtask out, whatever its plan says; what runs of it is stopped.
+
+        Args:
+            id: of the task. One that nobody runs is paused afterwards: `resume` goes on.
+            subtask: an id of the plan, of a child (`review/7`), or inside a group (`group/x`).
+            tools: the tool objects that the task was made with.
+
+        Returns:
+            `{"applied": "skip", "subtask", "reopened"}`: what is to be done (again) because of it.
+
+        Raises:
+            UsageError: there is no such task or subtask, or its state forbids it.
+        """
+        from surefoot.graph.stepping_in import skip
+
+        return await skip(await self.engine(), id, subtask, objects=tools)
+
+    async def retry(self, id: str, subtask: str, *, tools: "Sequence[BaseTool]" = ()) -> JsonObject:
+        """Have a subtask tried again that failed, was skipped, or waits; as `skip`."""
+        from surefoot.graph.stepping_in import retry
+
+        return await retry(await self.engine(), id, subtask, objects=tools)
+
+    async def edit(
+        self,
+        id: str,
+        subtask: str,
+        *,
+        result: "Json | NotGiven" = NOT_GIVEN,
+        artifacts: Mapping[str, bytes | str] | None = None,
+        args: Mapping[str, Json] | None = None,
+        tools: "Sequence[BaseTool]" = (),
+    ) -> JsonObject:
+        """Give a subtask another result, other artifacts or other arguments; as `skip`.
+
+        Args:
+            id: of the task.
+            subtask: as for `skip`; it must not be running.
+            result: any JSON value; it must pass the subtask's `success`.
+            artifacts: new versions by name.
+            args: instead of the plan's, for a tool; a completed subtask is done again with them.
+            tools: the tool objects that the task was made with.
+        """
+        from surefoot.graph.edits import Edit
+        from surefoot.graph.stepping_in import edit
+
+        contents = {
+            name: content.encode() if isinstance(content, str) else content
+            for name, content in (artifacts or {}).items()
+        }
+        given = Edit(result=result, artifacts=contents, args=None if args is None else dict(args))
+        return await edit(await self.engine(), id, subtask, given, objects=tools)
+
     async def replan(
         self,
         id: str,
@@ -333,6 +402,11 @@ class Surefoot:
     run_sync = _in_own_loop(run)
     resume_sync = _in_own_loop(resume)
     cancel_sync = _in_own_loop(cancel)
+    pause_sync = _in_own_loop(pause)
+    skip_sync = _in_own_loop(skip)
+    retry_sync = _in_own_loop(retry)
+    edit_sync = _in_own_loop(edit)
+    replan_sync = _in_own_loop(replan)
     validate_sync = _in_own_loop(validate)
     status_sync = _in_own_loop(status)
     list_sync = _in_own_loop(list)

@@ -9,6 +9,12 @@ NewestArgument = Annotated[
     str | None, typer.Argument(metavar="[ID]", help="The task's id; the newest task without one.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
+SubtaskArgument = Annotated[
+    str, typer.Argument(metavar="SUBTASK", help="Its id: list, review/7, group/list ...")
+]
+NoWaitOption = Annotated[
+    bool, typer.Option("--no-wait", help="Return at once, not when nothing runs any more.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print the result line only.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 FollowOption = Annotated[

@@ -11,6 +11,7 @@ from surefoot.service.options import (
     DebugOption,
     JsonOption,
     ModelOption,
+    NoWaitOption,
     QuietOption,
     SetOption,
     TaskArgument,
@@ -115,9 +116,7 @@ def resume(
 def cancel(
     id: TaskArgument,
     *,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return at once, not when nothing runs any more.")
-    ] = False,
+    no_wait: NoWaitOption = False,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:

@@ -6,7 +6,7 @@ It sees a work order and nothing of the task's state. Whether to try again is de
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from surefoot.graph.checks import Check, PersonCheck
+from surefoot.graph.checks import PROGRAM_CHECKS
 from surefoot.graph.errors import CallStopped, InconsistentState
 from surefoot.graph.index import container_of
 from surefoot.graph.ports import Clock, WorkOrder, Workspace
@@ -121,22 +121,28 @@ class Attempts:
             PersonNeeded: only a `person` check is left.
             Cut: stopped while checking.
         """
-        artifacts = kept.all_artifacts()
-        put = {ref["name"] for ref in artifacts}
-        missing = [name for name in order.work.artifact_names() if name not in put]
+        missing = _missing(order, kept)
         if missing:
             raise AttemptFailed("missing_output", f"it did not put {', '.join(missing)}")
         if not order.work.success:
             return []
-        evidence = Evidence(
-            scope=scope,
-            result=kept.stored,
-            artifacts=lambda name: _own_artifact(order, artifacts, name),
-            names=tuple(sorted(put)),
-            subtask=order.subtask,
-            attempt=order.attempt,
-        )
-        return await judge(self._verifier, order, evidence, stop)
+        return await judge(self._verifier, order, _evidence(order, scope, kept), stop, kept)
+
+    async def shortfalls(self, order: WorkOrder, kept: KeptResult) -> list[str]:
+        """See `Runner.shortfalls`: what an attempt is held to, asked by programs alone.
+
+        What a container declares of artifacts is its children's to have, and is left out.
+        """
+        is_container = order.work.kind in ("foreach", "group")
+        missing = [] if is_container else _missing(order, kept)
+        types = set(PROGRAM_CHECKS) - ({"artifact"} if is_container else set())
+        checks = [check for check in order.work.success if check.type in types]
+        scope = self._requests.scope(order)
+        evidence = replace(_evidence(order, scope, kept), fresh=True)
+        found = await self._verifier.evaluate(checks, evidence)
+        why = failed(found)
+        lacking = [f"it has no artifact {name}" for name in missing]
+        return [*lacking, why] if why is not None else lacking
 
 
 async def judge(
@@ -169,8 +175,27 @@ async def judge(
     return checks
 
 
-def _person_check(checks: list[Check]) -> PersonCheck | None:
-    return next((check for check in checks if isinstance(check, PersonCheck)), None)
+def _may_ask(order: WorkOrder) -> bool:
+    """Whether a judge's doubts are put to people: the plan lets people be asked about failures."""
+    return "ask" in order.unit.on_failure or order.work.approve == "always"
+
+
+def _missing(order: WorkOrder, kept: KeptResult) -> list[str]:
+    """Declared outputs that were not put."""
+    put = {ref["name"] for ref in kept.all_artifacts()}
+    return [name for name in order.work.artifact_names() if name not in put]
+
+
+def _evidence(order: WorkOrder, scope: Scope, kept: KeptResult) -> Evidence:
+    artifacts = kept.all_artifacts()
+    return Evidence(
+        scope=scope,
+        result=kept.stored,
+        artifacts=lambda name: _own_artifact(order, artifacts, name),
+        names=tuple(sorted({ref["name"] for ref in artifacts})),
+        subtask=order.subtask,
+        attempt=order.attempt,
+    )
 
 
 def _kept(end: CallEnd, scope: Scope) -> KeptResult:

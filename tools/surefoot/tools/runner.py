@@ -413,9 +413,7 @@ class LocalRunner:
             if not groups_only or flight.order.work.kind == "group":
                 flight.stop.ease()
 
-    async def cut(
-        self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None
-    ) -> None:
+    async def cut(self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None) -> None:
         """See `Runner.cut`. Returns when what was stopped has ended."""
         flights = [
             flight

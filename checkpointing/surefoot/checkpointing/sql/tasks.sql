@@ -43,6 +43,17 @@ update surefoot.commands set applied_at = now(), outcome = %(outcome)s::jsonb
 where id = %(id)s and applied_at is null
 returning 1
 
+-- name: withdraw_old_pauses
+update surefoot.commands c set applied_at = now()
+from surefoot.tasks t
+where c.task_id = %(task_id)s and c.name = 'pause' and c.applied_at is null
+    and t.id = c.task_id and (t.acquired_by is null or t.acquired_until < now())
+
+-- name: tell_stopping
+-- Not where it has stopped already: this may come after the row that says so.
+update surefoot.tasks set stopping = true, updated_at = now()
+where id = %(task_id)s and lease_epoch = %(epoch)s and status = 'running'
+
 -- name: bump_durations
 -- Joins two samples by Chan's formula, so that the order in which tasks end does not matter.
 insert into surefoot.durations as d (name, n, log_mean, log_m2)

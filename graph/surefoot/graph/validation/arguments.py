@@ -105,7 +105,7 @@ class _Judge:
             )
 
     def _problems(self, spec: ToolSpec, args: JsonObject) -> Iterator[str]:
-        yield from _foreign_names(spec.schema, args)
+        yield from foreign_names(spec.schema, args)
         validator = self._validators.get(spec.name)
         if validator is None:
             validator = self._validators[spec.name] = partial_validator(spec.schema)
@@ -113,7 +113,7 @@ class _Judge:
             for n, error in enumerate(validator.iter_errors(args)):
                 if n >= _MOST_PER_CALL:
                     break
-                yield _said(error)
+                yield said_of(error)
         except (Unresolvable, SchemaError, re.error, RecursionError, TypeError, ValueError) as exc:
             self.findings.warn(
                 "bad_arguments",
@@ -125,7 +125,7 @@ class _Judge:
 _ARRAY: Types = frozenset(["array"])
 
 
-def _foreign_names(schema: JsonObject, args: JsonObject) -> Iterator[str]:
+def foreign_names(schema: JsonObject, args: JsonObject) -> Iterator[str]:
     """Names the tool does not know: a schema that is silent about them drops them silently."""
     properties = schema.get("properties")
     if not is_object(properties) or "additionalProperties" in schema:
@@ -143,7 +143,8 @@ def _foreign(name: str, properties: JsonObject) -> str:
     return f"{name!r} is not an argument of it{hint or '; ' + known}"
 
 
-def _said(error: ValidationError) -> str:
+def said_of(error: ValidationError) -> str:
+    """A schema's complaint in words that name the argument."""
     where = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in error.absolute_path)
     name = where.lstrip(".")
     properties = error.schema.get("properties") if is_object(error.schema) else None
