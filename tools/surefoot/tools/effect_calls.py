@@ -7,7 +7,7 @@ what it leaves is taken back by `undoing`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -115,8 +115,8 @@ class EffectCalls:
         if finding is None:
             why = "a person gave up what nobody knows about"
             return CallEnd(failure=_unknown_failure(f"{request.call.tool}: {why}")), FOUND
-        if finding.evidence.is_unknown:
-            finding = await self._cleared(request, finding)
+        if finding.evidence.probe != "happened" and request.clear is not None:
+            finding = await self._cleared(request.clear, finding)
         if finding.evidence.probe == "happened" and row.result is not None:
             return await self._stands_again(request, row, finding), finding.evidence
         end = await self._settle_finding(request, request.entry, finding, attempt=row.attempt)
@@ -144,16 +144,14 @@ class EffectCalls:
         known = None if row.result is None else await self._values.load(row.result)
         return await find_out(self._host, request, known)
 
-    async def _cleared(self, request: CallRequest, finding: Finding) -> Finding:
+    async def _cleared(self, clear: Callable[[], Awaitable[None]], finding: Finding) -> Finding:
         """The subtask's `undo` is the last way back where one call is all that it makes."""
-        if request.clear is None:
+        await clear()
+        if not finding.evidence.is_unknown:
             return finding
-        await request.clear()
+        said = "cleared by the subtask's undo"
         cleared = replace(
-            finding.evidence,
-            ledger="compensated",
-            way_back="done",
-            way_back_said="cleared by the subtask's undo",
+            finding.evidence, ledger="compensated", way_back="done", way_back_said=said
         )
         return Finding(cleared)
 
