@@ -91,9 +91,10 @@ class GroupJournal(TaskJournal):
             self._on_plan(plan)
 
     def question(self, id: str, **columns: Json) -> None:
-        """See `TaskJournal.question`."""
-        if columns.get("subtask"):
-            columns["subtask"] = self._full(columns["subtask"])
+        """See `TaskJournal.question`; what is about no subtask is about the group."""
+        if "subtask" in columns:
+            about = columns["subtask"]
+            columns["subtask"] = self._full(about) if about else self._group
         super().question(id, **columns)
 
     def task(self, **columns: Json) -> None:

@@ -1,7 +1,7 @@
 """The task graph, assembled: nodes, ways, and what they are injected with.
 
     START -> load -> planner -> validator -> dispatcher <-> executor -> reflector
-    dispatcher -> checkpoint_judge | planner | rollback | human | END
+    dispatcher -> reflector | checkpoint_judge | planner | rollback | human | END
     checkpoint_judge -> dispatcher | END ...
 
 dispatcher, executor and reflector route with `Command(goto)` (their ways are declared with
@@ -28,7 +28,7 @@ from surefoot.nodes.validator import after_validator, check_plan
 
 Act = Callable[[TaskState, TaskContext], Awaitable[Any]]
 
-DISPATCHED = ("executor", "checkpoint_judge", "planner", "rollback", "human", END)
+DISPATCHED = ("executor", "reflector", "checkpoint_judge", "planner", "rollback", "human", END)
 """Where the dispatcher routes."""
 
 RECURSION_LIMIT = 2**31 - 1
@@ -107,7 +107,7 @@ def _add_ways(graph: TaskGraph) -> None:
         ("planner", after_planner, ("validator", "end")),
         ("validator", after_validator, ("planner", "dispatcher", "end")),
         ("checkpoint_judge", after_judge, ("dispatcher", "rollback", "planner", "human", "end")),
-        ("human", after_human, ("dispatcher", "planner", "rollback", "end")),
+        ("human", after_human, ("load", "dispatcher", "reflector", "planner")),
     ]
     for source, choose, targets in ways:
         graph.add_conditional_edges(

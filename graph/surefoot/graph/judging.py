@@ -12,7 +12,7 @@ from surefoot.graph.shapes import is_array
 from surefoot.graph.values import Json, JsonObject
 
 PASSES_FROM = 0.5
-"""A pass the judge is less sure of does not count as one."""
+"""A verdict the judge is less sure of decides nothing: a pass does not count as one."""
 
 VERDICT_SCHEMA: JsonObject = {
     "type": "object",
@@ -52,13 +52,14 @@ class Verdict:
     """What came of a case.
 
     `kind` names why there is no verdict (`judge_unavailable`, `missing_model`, `budget_exhausted`),
-    '' where the judge decided.
+    '' where the judge decided. `unsure`: it decided, but is not sure enough of that.
     """
 
     ok: bool
     why: str
     confidence: float | None = None
     kind: str = ""
+    unsure: bool = False
 
 
 Judge = Callable[[JudgeCase], Awaitable[Verdict]]
@@ -77,8 +78,10 @@ def verdict_of(answer: JsonObject) -> Verdict:
             ok=False,
             why=f"the judge passes it, but with a confidence of {confidence:g} only: {why}",
             confidence=confidence,
+            unsure=True,
         )
-    return Verdict(ok=answer["pass"] is True, why=why, confidence=confidence)
+    unsure = confidence < PASSES_FROM
+    return Verdict(ok=answer["pass"] is True, why=why, confidence=confidence, unsure=unsure)
 
 
 def reasons_of(answer: JsonObject) -> str:

@@ -319,7 +319,7 @@ def answer_words(question: Question, answer: JsonObject, task_id: str) -> str:
     return f"{asked} -> {answer['choice']}{f' ({more})' if more else ''}"
 
 
-def check_text(check: JsonObject) -> str:
+def _check_text(check: JsonObject) -> str:
     """What a person is asked about one check: the question, and what it is to be judged on.
 
     Args:
@@ -331,3 +331,30 @@ def check_text(check: JsonObject) -> str:
         asked = f"A judge is not sure whether this holds: {check.get('rubric')} ({check['why']})"
     shown = "\n".join(f"- {text}" for text in check.get("shown") or ())
     return f"{asked}\nTo be judged on:\n{shown}\n" if shown else asked
+
+
+def next_question(checks: Sequence[JsonObject]) -> Question | None:
+    """The question about the first check that is left to people; its id and subtask are missing.
+
+    A judge's doubts come before what was people's from the start.
+    """
+    order = sorted(range(len(checks)), key=lambda n: (checks[n]["type"] == "person", n))
+    for n in order:
+        if checks[n].get("undecided"):
+            kind = "check" if checks[n]["type"] == "person" else "verdict"
+            return Question(
+                id="", subtask=None, kind=kind, text=_check_text(checks[n]), facts={"n": n}
+            )
+    return None
+
+
+def decided(
+    checks: Sequence[JsonObject], n: int, answer: JsonObject, *, by: str
+) -> list[JsonObject]:
+    """The evidence with what a person said of the n-th check."""
+    ok = answer["choice"] == "pass"
+    why = f"{by} says that it {'holds' if ok else 'does not hold'}"
+    if answer.get("reason"):
+        why = f"{why}: {answer['reason']}"
+    said = {k: v for k, v in checks[n].items() if k not in ("undecided", "shown")}
+    return [*checks[:n], {**said, "ok": ok, "why": why, "by": by}, *checks[n + 1 :]]

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from surefoot.graph.errors import UsageError
-from surefoot.graph.plain import digest
 from surefoot.graph.plan import rung_work
 from surefoot.graph.ports import Command
-from surefoot.graph.questions import answer_words, parse_answer
+from surefoot.graph.questions import answer_words, decided, next_question, parse_answer
 from surefoot.graph.state import Back, TaskState
 from surefoot.graph.values import (
     Decision,
@@ -24,10 +23,12 @@ from surefoot.graph.values import (
     Record,
     TaskFailure,
 )
-from surefoot.nodes.change import Change, Refused
+from surefoot.nodes.change import Change, NotYet, Refused
 from surefoot.nodes.context import TaskContext, Views
 from surefoot.nodes.failing import Reflection, give_up
-from surefoot.nodes.person_checks import decided, next_question
+from surefoot.nodes.inside import step_inside
+from surefoot.nodes.left_to_people import next_asked
+from surefoot.nodes.places import Place
 from surefoot.nodes.questions import close, inside_of, opened
 from surefoot.nodes.wishes import wish
 
@@ -40,27 +41,25 @@ class Given:
         question: the id.
         value: as it was given.
         by: who gave it.
-        command: the command it came with, 0 for a host's.
-        told: row and event were written by the plan around already.
     """
 
     question: str
     value: Json
     by: str
-    command: int = 0
-    told: bool = False
 
 
 async def answer(
     command: Command, state: TaskState, context: TaskContext, seen: Views, change: Change
 ) -> JsonObject:
-    """The command `answer`: `{question, value}`."""
+    """The command `answer`: `{question, value}`, and the question's `subtask` to find it by."""
+    id = str(command.args.get("question") or "")
+    group = next((inside_of(q) for q in open_questions(state, change) if q["id"] == id), None)
+    if group is not None:
+        return await step_inside(Place(group), command, state, context, seen, change)
     given = Given(
         question=str(command.args.get("question") or ""),
         value=command.args.get("value"),
         by=command.by,
-        command=command.id,
-        told=bool(command.args.get("told")),
     )
     return apply_answer(given, state, context, seen, change)
 
@@ -83,9 +82,6 @@ def apply_answer(
     if question is None:
         raise Refused("unknown_question", _unknown(given.question, context))
     parsed = _parsed(question, given.value)
-    if inside_of(question) is not None:
-        _ride(question, parsed, given, state, context, seen, change)
-        return {"question": question["id"], "answer": parsed}
     _apply(question, parsed, given, state, context, seen, change)
     _settle(question, parsed, given, state, context, change)
     return {"question": question["id"], "answer": parsed}
@@ -148,8 +144,7 @@ def _settle(
     change.decisions.append(
         Decision(at=context.clock(), kind="answer", subtask=question["subtask"], reason=words)
     )
-    if not given.told:
-        _tell(question, parsed, given, words, context)
+    _tell(question, parsed, given, words, context)
 
 
 def _kept(question: Question, parsed: JsonObject, given: Given) -> JsonObject:
@@ -179,31 +174,6 @@ def _remove(question: Question, state: TaskState, change: Change) -> None:
     change.questions = left
 
 
-def _ride(
-    question: Question,
-    parsed: JsonObject,
-    given: Given,
-    state: TaskState,
-    context: TaskContext,
-    seen: Views,
-    change: Change,
-) -> None:
-    """An answer for inside a group that does not run: it waits on the group's record."""
-    group = inside_of(question) or ""
-    record = change.record(group, state)
-    # Ids tell commands apart that were applied; a host's answer has none of a command's.
-    id = given.command or -int(digest(question["id"])[:8], 16)
-    args: JsonObject = {"question": question["id"], "value": parsed, "told": True}
-    args["subtask"] = question["subtask"]
-    wish_inside: JsonObject = {"id": id, "name": "answer", "args": args, "by": given.by}
-    record["wishes"] = [*record.get("wishes", ()), wish_inside]
-    record.pop("question", None)
-    change.put(group, record, context, seen)
-    _remove(question, state, change)
-    change.answers[question["id"]] = _kept(question, parsed, given)
-    _tell(question, parsed, given, answer_words(question, parsed, context.task_id), context)
-
-
 # --- applying --------------------------------------------------------------------------------
 
 
@@ -217,6 +187,8 @@ def _apply(
     change: Change,
 ) -> None:
     match question["kind"]:
+        case "undo_failed" if (question.get("facts") or {}).get("back"):
+            pass  # the rollback node reads it among the answers
         case "unknown_effect" | "approve" | "other_effect" | "undo_failed":
             _take_up(question, parsed, state, context, seen, change)
         case "check" | "verdict" if question["subtask"] is not None:
@@ -249,6 +221,8 @@ def _take_up(
 ) -> None:
     """The attempt goes on with the answer: what it does with that is said where calls are made."""
     id, record = _held_record(question, state, change)
+    if record.get("state") == "running":
+        raise NotYet  # it is being looked at once more: perhaps nothing is left to be answered
     record["said"] = {**record.get("said", {}), question["id"]: parsed}
     change.put(id, record, context, seen)
 
@@ -264,23 +238,43 @@ def _decide_attempt(
 ) -> None:
     """A kept result is accepted, or its attempt has failed; or the next check is asked about."""
     id, record = _held_record(question, state, change)
-    held: JsonObject | None = record.pop("held", None)
+    held = record.pop("held", None)
     if held is None:
         raise Refused("wrong_state", f"nothing of subtask {context.full(id)!r} is kept to judge")
-    n = (question.get("facts") or {}).get("n", 0)
-    outcome = cast("Outcome", {**held, "calls": 0})
-    checks = outcome["checks"] = decided(outcome.get("checks") or [], n, parsed, by=given.by)
-    asked = None if parsed["choice"] == "fail" else next_question(checks)
-    if asked is not None:
-        _ask_next(question, asked, record, outcome, state, context, seen, change)
+    n = int((question.get("facts") or {}).get("n", 0))
+    before = cast("list[JsonObject]", held.get("checks") or [])
+    checks = decided(before, n, parsed, by=given.by)
+    outcome = cast("Outcome", {**held, "calls": 0, "checks": checks})
+    following = None if parsed["choice"] == "fail" else next_question(checks)
+    if following is not None:
+        _ask_next(question, following, record, outcome, state, context, seen, change)
         return
-    outcome["ok"] = parsed["choice"] == "pass"
-    if not outcome["ok"]:
-        why = f"{checks[n].get('id') or checks[n]['type']}: {checks[n]['why']}"
-        outcome["failure"] = Failure(kind="check_failed", message=why, retryable=True)
+    if parsed["choice"] == "pass":
+        outcome["ok"] = True
+        _settle_attempt(id, record, outcome, context, seen, change)
+        return
+    why = f"{checks[n].get('id') or checks[n]['type']}: {checks[n]['why']}"
+    failure = Failure(kind="check_failed", message=why, retryable=True)
+    outcome["failure"] = failure
+    if outcome["action"] not in ("attempt", "improve"):
+        _settle_attempt(id, record, outcome, context, seen, change)
+        return
+    # What it did has to be taken back before it has failed: its next order does that.
+    record["undoing"], record["cut"] = failure, True
+    change.put(id, record, context, seen)
+
+
+def _settle_attempt(
+    id: str,
+    record: Record,
+    outcome: Outcome,
+    context: TaskContext,
+    seen: Views,
+    change: Change,
+) -> None:
+    """The outcome goes the way of any other: it is accepted, or it has failed."""
     if outcome["action"] != "improve":
         record["state"] = "running"
-    record.pop("cut", None)
     change.put(id, record, context, seen)
     change.finished.append(outcome)
 
@@ -321,6 +315,11 @@ def _decide_judging(
     facts = question.get("facts") or {}
     verdicts = decided(judging["verdicts"], facts.get("n", 0), parsed, by=given.by)
     change.judging = {**judging, "verdicts": verdicts}
+    if parsed["choice"] == "pass":
+        answers = {**_answers(state, change), question["id"]: {}}
+        following = next_asked(judging["milestone"], verdicts, answers, context)
+        if following is not None:
+            change.questions = [*open_questions(state, change), following]
 
 
 def _move_on_ladder(

@@ -30,7 +30,9 @@ from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.orders import work_of
 from surefoot.nodes.wishes import next_wish, settle_wishes
 
-Node = Literal["executor", "checkpoint_judge", "planner", "rollback", "human", "__end__"]
+Node = Literal[
+    "executor", "reflector", "checkpoint_judge", "planner", "rollback", "human", "__end__"
+]
 Target = Literal["executor", "checkpoint_judge", "planner", "rollback", "human", "end"]
 
 GROUPS_PER_SLOT = 2
@@ -82,8 +84,8 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     elif _wants_replan(state, context, decided):
         _hold_for(state, context, seen, decided, "planner")
     elif seen.ready.due:
-        asked = any(question["subtask"] is None for question in state.get("questions") or ())
-        _hold_for(state, context, seen, decided, "human" if asked else "checkpoint_judge")
+        node: Target = "human" if _asked_as_a_whole(state) else "checkpoint_judge"
+        _hold_for(state, context, seen, decided, node)
     else:
         _start(state, context, seen, decided, limits)
         if not decided.orders and not busy:
@@ -124,6 +126,9 @@ def _rest(
         return Command(update={**update, "status": context.status_before}, goto="__end__")
     ending = state.get("ending")
     status = "failed" if ending else "waiting" if state.get("questions") else "paused"
+    if ending and context.status_before != "failed":  # a person has given something up
+        ended = end(context, seen, "failed", ending, limits)
+        return Command(update={**update, **ended}, goto="__end__")
     journal_task(context, seen, status=status, failure=ending, stopping=False, limits=dict(limits))
     return Command(update={**update, "status": status}, goto="__end__")
 
@@ -184,11 +189,11 @@ def _nothing_to_start(
     state: TaskState, context: TaskContext, seen: Views, decided: Dispatch, limits: EffectiveLimits
 ) -> None:
     """Nothing runs and nothing could be started: why, and what follows."""
-    if seen.ready.open == 0:
+    if seen.ready.open == 0 and not (seen.ready.blocked or _asked_as_a_whole(state)):
         decided.goto = "checkpoint_judge"
     elif not seen.ready.idle():
         _end_without_steps(context, decided, limits)
-    elif seen.ready.blocked:
+    elif seen.ready.blocked or _asked_as_a_whole(state):
         decided.goto, decided.status = "human", "waiting"
     else:
         decided.ending = stuck(seen)
@@ -196,6 +201,11 @@ def _nothing_to_start(
 
 
 def _end_without_steps(context: TaskContext, decided: Dispatch, limits: EffectiveLimits) -> None:
+def _asked_as_a_whole(state: TaskState) -> bool:
+    """Whether something is asked that is about no subtask: a milestone, the acceptance."""
+    return any(question["subtask"] is None for question in state.get("questions") or ())
+
+
     """What is left needs a step: the end, if there is none; a group's only by its own limit."""
     if context.steps_left(limits) > 0:
         return

@@ -25,7 +25,7 @@ async def verify(
     result_of: Record | None = None,
     about: Sequence[str] = (),
 ) -> list[JsonObject]:
-    """Evaluate checks on fresh evidence: programs, then a judge.
+    """Evaluate checks on fresh evidence: programs, then a judge; people's come back undecided.
 
     Args:
         checks: to evaluate.
@@ -34,7 +34,7 @@ async def verify(
         seen: the derived views of the state.
         brief: what a judge's request says first.
         result_of: whose result `result` checks mean.
-        about: the subtasks whose results and artifacts a judge is shown.
+        about: the subtasks whose results and artifacts judges and people are shown.
 
     Raises:
         Stopped: the task was told to stop meanwhile.
@@ -50,7 +50,7 @@ async def verify(
     names = {check.name for check in checks if isinstance(check, ArtifactCheck)}
     if any(check.type == "python" for check in checks):
         names |= {name for raw in seen.index.raw.values() for name in _all_declared(raw)}
-    judged = any(check.type == "judge" for check in checks)
+    judged = any(check.type in ("judge", "person") for check in checks)
     if judged:
         names |= {name for id in about for name in _all_declared(seen.index.raw[id])}
     named = {name: artifacts_named(name, records, seen) for name in names}

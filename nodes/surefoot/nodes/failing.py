@@ -6,6 +6,7 @@ from surefoot.graph.attempts import INCONSISTENT, Choice, failure_code, max_atte
 from surefoot.graph.fingerprints import blocker, fingerprint
 from surefoot.graph.index import container_of
 from surefoot.graph.plan import Unit, rung_work
+from surefoot.graph.questions import question_id
 from surefoot.graph.reflecting import (
     ReflectionChoice,
     Replans,
@@ -21,6 +22,8 @@ from surefoot.graph.values import Decision, Failure, Outcome, Question, Record, 
 from surefoot.nodes.context import TaskContext, Views, views
 from surefoot.nodes.cuts import cut_facts
 from surefoot.nodes.orders import work_of
+from surefoot.nodes.questions import opened
+from surefoot.nodes.ways_back import failure_may_go_back
 from surefoot.nodes.wishes import replans_for, why_no_replan, wish
 
 KEPT_FINGERPRINTS = 8
@@ -34,6 +37,9 @@ class Reflection:
     records: dict[str, Record] = field(default_factory=dict[str, Record])
     decisions: list[Decision] = field(default_factory=list[Decision])
     questions: list[Question] = field(default_factory=list[Question])
+    """Newly asked, or told of by a group."""
+    asked: set[str] = field(default_factory=set[str])
+    """Ids of the questions that were asked, or asked once more."""
     ending: TaskFailure | None = None
     replan: Replan | None = None
 
@@ -55,49 +61,6 @@ def cut(outcome: Outcome, old: Record, context: TaskContext, seen: Views) -> Rec
         context.journal.event(
             "AttemptCut", subtask=outcome["subtask"], attempt=outcome["attempt"], **facts
         )
-    return record
-
-
-def ask_inside(outcome: Outcome, old: Record, found: Reflection) -> Record:
-    """Hold a group back for what is asked inside it; the group itself has told of the questions."""
-    asked = [outcome.get("question"), *outcome.get("more_questions", ())]
-    found.questions.extend(question for question in asked if question is not None)
-    record = Record(**old)
-    record["state"] = "pending"
-    record["question"] = found.questions[-len(asked)]["id"]
-    record["cut"] = True
-    return record
-
-
-def ask(
-    question: Question,
-    old: Record,
-    context: TaskContext,
-    found: Reflection,
-    failed: Failure | None = None,
-) -> Record:
-    """Put a question to people and hold its subtask back until it is settled.
-
-    `failed`: how the attempt has failed, where the question is how to undo it.
-    """
-    id, subtask, text = question["id"], question["subtask"], question["text"]
-    context.journal.question(
-        id,
-        subtask=subtask,
-        kind=question["kind"],
-        text=text,
-        open=True,
-        choices=question.get("choices"),
-        schema=question.get("schema"),
-    )
-    context.journal.event("QuestionAsked", subtask=subtask, question=id, reason=text)
-    found.questions.append(question)
-    record = Record(**old)
-    record["state"] = "pending"
-    record["question"] = id
-    record["cut"] = True
-    if failed is not None:
-        record["undoing"] = failed
     return record
 
 
@@ -324,8 +287,7 @@ def lay(choice: Choice, record: Record, outcome: Outcome, case: Case, *, by: str
         record["state"], record["reason"] = "skipped", reason
         context.journal.event("SubtaskSkipped", subtask=id, reason=reason)
     elif choice.kind == "ask":
-        record["rung"] = choice.rung
-        return ask(_ladder_question(id, case.failure, context), record, context, case.found)
+        _ask_on_ladder(record, case, rung=choice.rung)
     else:
         _give_up(record, case, wants_replan=choice.kind == "replan", by=by)
     return record
@@ -372,13 +334,21 @@ def _give_up(record: Record, case: Case, *, wants_replan: bool, by: str) -> None
         )
 
 
-def _ladder_question(id: str, failure: Failure, context: TaskContext) -> Question:
-    return Question(
-        id=f"ask-{context.full(id).replace('/', '.')}-{int(context.clock() * 1000)}",
+def _ask_on_ladder(record: Record, case: Case, *, rung: int) -> None:
+    """A rung says to ask: what the attempts came to, and how it shall go on."""
+    context, id = case.context, case.id
+    question = Question(
+        id=question_id("ask", context.full(id), record.get("ended", 0)),
         subtask=id,
         kind="ask",
         text=(
-            f"Subtask {context.full(id)!r} failed and its plan says to ask: {failure['message']}. "
-            f"Mend the cause, then `surefoot resume {context.task_id}` tries it once more in full."
+            f"Subtask {context.full(id)!r} failed and its plan says to ask: "
+            f"{case.failure['message']}. `retry` tries it once more in full, with a hint in words "
+            "if you give one."
         ),
     )
+    choices = ("retry", "skip", "fail") if case.unit.skippable else ("retry", "fail")
+    asked = opened(question, context, choices=choices)
+    case.found.questions.append(asked)
+    case.found.asked.add(asked["id"])
+    record["rung"], record["question"] = rung, asked["id"]

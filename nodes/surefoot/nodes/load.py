@@ -19,7 +19,11 @@ from surefoot.nodes.briefs import pin_fault
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
 from surefoot.nodes.cuts import cut_facts
 from surefoot.nodes.orders import work_of
-from surefoot.nodes.questions import close_questions
+from surefoot.nodes.questions import close, opened
+from surefoot.nodes.stable_points import gone_back
+from surefoot.nodes.taking_up import Taken, take_up
+from surefoot.nodes.held_back import looked_at_again
+from surefoot.nodes.inconsistencies import look
 from surefoot.nodes.wishes import next_wish, replans_for
 
 LIMIT_CODES = ("budget_exhausted", "deadline", "too_many_failures")
@@ -133,12 +137,8 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
         return {"finished": state.get("finished") or []}
     context.on_goal(state.get("goal") or {})
     records = state.get("records") or {}
-    if context.outer is not None:
-        _take_up_usage(state, context)
-    if not state.get("plan"):
-        context.over = True
-        return {"status": "paused" if context.status_before == "running" else context.status_before}
-    reopened = close_questions(state.get("questions") or (), records, index, context)
+    asked = state.get("questions") or []
+    reopened = looked_at_again(asked, records)
     if context.outer is not None:
         reopened |= _group_again(state, context)
     changed = cut_records({**records, **reopened}, state.get("finished") or [], index, context)
@@ -154,7 +154,7 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
     update: dict[str, Any] = {
         "records": changed,
         "orders": [],
-        "questions": questions,
+        "questions": _still_asked(asked, faults, context),
         "ending": ending,
         "replan": wanted,
         "status": "waiting" if questions else "running",
@@ -180,6 +180,21 @@ def _is_new_go(state: TaskState, context: TaskContext) -> bool:
 def _group_again(state: TaskState, context: TaskContext) -> dict[str, Record]:
     """What a group has used so far, and in a new go what had failed in it: pending again."""
     _take_up_usage(state, context)
+def _still_asked(
+    asked: Sequence[Question], faults: Sequence[Question], context: TaskContext
+) -> list[Question]:
+    """What is open when a task goes on: what people have not answered, and what is wrong now."""
+    before = {question["id"]: question for question in asked}
+    now = {question["id"] for question in faults}
+    kept: list[Question] = []
+    for question in asked:
+        if question["kind"] != "inconsistent_state":
+            kept.append(question)
+        elif question["id"] not in now:
+            close(question, context)
+    return [*kept, *(before.get(one["id"]) or opened(one, context) for one in faults)]
+
+
     if not _is_new_go(state, context):
         return {}
     failed = {

@@ -32,13 +32,15 @@ def opened(
         choices=whole.get("choices"),
         schema=whole.get("schema"),
         open=True,
+        closed_at=None,
     )
+    milestone = _facts(whole).get("milestone")
     context.journal.event(
         "QuestionAsked",
         subtask=whole["subtask"],
         question=whole["id"],
         reason=whole["text"],
-        milestone=_facts(whole).get("milestone"),
+        **({"milestone": milestone} if milestone else {}),
     )
     return whole
 

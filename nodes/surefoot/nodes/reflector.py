@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from langgraph.types import Command
 
+from surefoot.graph.going_back import together
 from surefoot.graph.state import TaskState
 from surefoot.graph.values import Outcome, Record
 from surefoot.nodes.accepting import accept
@@ -22,13 +23,12 @@ from surefoot.nodes.context import (
 )
 from surefoot.nodes.failing import (
     Reflection,
-    ask,
-    ask_inside,
     cut,
     fail,
     out_of_budget,
     reflected,
 )
+from surefoot.nodes.held_back import ask, ask_inside, left_open
 
 Node = Literal["dispatcher"]
 
@@ -51,11 +51,10 @@ async def _reflect_on(
     id = outcome["subtask"]
     old = found.records.get(id) or (state.get("records") or {}).get(id) or Record()
     _count(outcome, context)
-    question = outcome.get("question")
     if "more_questions" in outcome:
         record = ask_inside(outcome, old, found)
-    elif question:
-        record = ask(question, old, context, found, outcome.get("failure"))
+    elif outcome.get("question"):
+        record = ask(outcome, old, state, context, found)
     elif outcome.get("cut") and (limit := outcome.get("failure")):
         record = out_of_budget(outcome, old, limit, context, seen, found)
     elif outcome.get("cut"):
@@ -103,10 +102,15 @@ def _update(state: TaskState, context: TaskContext, found: Reflection) -> dict[s
     if found.decisions:
         first = len(state.get("decisions") or {})
         update["decisions"] = {str(first + n): d for n, d in enumerate(found.decisions)}
-    if found.questions:
-        update["questions"] = [*(state.get("questions") or ()), *found.questions]
+    asked = state.get("questions") or ()
+    if asked or found.questions:
+        outcomes = state.get("finished") or ()
+        judged = {outcome["subtask"] for outcome in outcomes if not outcome.get("cut")}
+        update["questions"] = left_open(asked, judged, found, context)
     if found.ending is not None and state.get("ending") is None:
         update["ending"] = found.ending
     if found.replan is not None and state.get("replan") is None:
         update["replan"] = found.replan
+    if found.back is not None:
+        update["back"] = together(state.get("back"), found.back)
     return update

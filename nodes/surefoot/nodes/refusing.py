@@ -8,7 +8,8 @@ from typing import Any, Literal, cast
 
 from surefoot.graph.fingerprints import fingerprint
 from surefoot.graph.plain import canonical_json, digest
-from surefoot.graph.plan import Milestone
+from surefoot.graph.plan import Milestone, MilestoneChoice
+from surefoot.graph.questions import question_id
 from surefoot.graph.reflecting import at_milestone, criticism_in, evidence_text
 from surefoot.graph.state import Replan, TaskState
 from surefoot.graph.values import (
@@ -24,6 +25,8 @@ from surefoot.nodes.briefs import brief_of
 from surefoot.nodes.context import TaskContext, Views, journal_task, limits_of
 from surefoot.nodes.criticising import AWAY, reflection_ask
 from surefoot.nodes.endings import end
+from surefoot.nodes.questions import number_of, opened
+from surefoot.nodes.ways_back import milestone_may_go_back, rollbacks_made
 from surefoot.nodes.wishes import replans_for, why_no_replan, wish
 
 UNJUDGED = {
@@ -168,11 +171,20 @@ def _say_what_cannot_be(
 def _asked(
     milestone: Milestone, why: str, state: TaskState, context: TaskContext
 ) -> dict[str, Any]:
-    """Put it to people; the dispatcher waits for them, and the milestone is judged again then."""
-    id = f"milestone-{context.prefix.replace('/', '.')}{milestone.id}-{context.milestones_failed}"
-    text = (
-        f"{why}. Its plan says to ask: mend the cause, then `surefoot resume {context.task_id}` "
-        "judges it again."
+    """Put it to people; the dispatcher waits for them."""
+    answers = state.get("answers") or {}
+    name = f"{context.prefix}{milestone.id}"
+    question = Question(
+        id=question_id(
+            "milestone", name, number_of(answers, question_id("milestone", name, 0)[:-1])
+        ),
+        subtask=None,
+        kind="milestone",
+        text=(
+            f"Milestone {milestone.id!r} failed: {why}. Its plan says to ask. `judge` judges it "
+            "again, once its cause is mended; `rollback` does the work before it again."
+        ),
+        facts={"milestone": milestone.id, "why": why},
     )
     context.journal.question(id, subtask=None, kind="ask", text=text, open=True)
     context.journal.event("QuestionAsked", question=id, milestone=milestone.id, reason=text)

@@ -10,11 +10,13 @@ from surefoot.graph.checks import PROGRAM_CHECKS
 from surefoot.graph.errors import CallStopped, InconsistentState
 from surefoot.graph.index import container_of
 from surefoot.graph.ports import Clock, WorkOrder, Workspace
+from surefoot.graph.questions import next_question
 from surefoot.graph.values import ArtifactRef, Failure, JsonObject, Outcome
 from surefoot.tools.bindings import Scope, newest
 from surefoot.tools.call_ends import CallEnd
 from surefoot.tools.call_requests import CallRequests
 from surefoot.tools.effect_calls import EffectCalls
+from surefoot.tools.evidence import Evidence
 from surefoot.tools.keeping_files import AttemptFiles, files_of, undo_all
 from surefoot.tools.kept_values import KeptResult
 from surefoot.tools.outcomes import (
@@ -26,7 +28,7 @@ from surefoot.tools.outcomes import (
 )
 from surefoot.tools.stopping import Cut, Stop
 from surefoot.tools.undoing import Undoing
-from surefoot.tools.verification import Evidence, Verifier, failed, undecided_by_judge
+from surefoot.tools.verification import Verifier, failed, refused_by_judge
 
 
 @dataclass(slots=True)
@@ -146,9 +148,11 @@ class Attempts:
 
 
 async def judge(
-    verifier: Verifier, order: WorkOrder, evidence: Evidence, stop: Stop
+    verifier: Verifier, order: WorkOrder, evidence: Evidence, stop: Stop, kept: KeptResult
 ) -> list[JsonObject]:
     """Evaluate an order's success checks: programs, then models, then people.
+
+    `kept`: what is checked; it stays while a person is asked.
 
     Raises:
         AttemptFailed, PersonNeeded, Cut: see `Attempts.accept`.
@@ -164,14 +168,15 @@ async def judge(
     why = failed(checks)
     if why is not None:
         raise AttemptFailed("check_failed", why, checks=checks)
-    refused = undecided_by_judge(checks)
+    refused = refused_by_judge(checks, doubts_to_people=_may_ask(order))
     if refused is not None:
         kind, why = refused
         retryable = kind not in ("missing_model", "budget_exhausted")
         raise AttemptFailed(kind, why, retryable=retryable, checks=checks)
-    person = _person_check(success)
-    if person is not None:
-        raise PersonNeeded(question(order, "check", person.question), checks=checks)
+    asked = next_question(checks)
+    if asked is not None:
+        about = question(order, asked["kind"], asked["text"], facts=asked.get("facts"))
+        raise PersonNeeded(about, checks=checks, kept=kept)
     return checks
 
 

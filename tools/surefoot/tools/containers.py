@@ -15,6 +15,7 @@ from surefoot.graph.values import INLINE_BYTES, ArtifactRef, Json, Outcome, Stor
 from surefoot.tools.attempt import judge
 from surefoot.tools.bindings import newest
 from surefoot.tools.call_requests import CallRequests
+from surefoot.tools.evidence import Evidence
 from surefoot.tools.kept_values import KeptResult, keep_text, keep_value, too_large
 from surefoot.tools.outcomes import (
     AttemptFailed,
@@ -25,7 +26,7 @@ from surefoot.tools.outcomes import (
     undecided,
 )
 from surefoot.tools.stopping import Cut, Stop
-from surefoot.tools.verification import Evidence, Verifier
+from surefoot.tools.verification import Verifier
 
 INLINE_AT_ONCE = 1000
 """After this many children others get a turn on the loop."""
@@ -105,7 +106,7 @@ class Containers:
                 subtask=order.subtask,
                 attempt=order.attempt,
             )
-            checks = await judge(self._verifier, order, evidence, stop)
+            checks = await judge(self._verifier, order, evidence, stop, kept)
         outcome = accepted(order, started, self._clock(), kept)
         if checks:
             outcome["checks"] = checks

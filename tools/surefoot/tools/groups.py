@@ -14,10 +14,11 @@ from surefoot.tools.attempt import judge
 from surefoot.tools.bindings import newest
 from surefoot.tools.call_requests import CallRequests
 from surefoot.tools.context import RESULT_ARTIFACT
+from surefoot.tools.evidence import Evidence
 from surefoot.tools.kept_values import KeptResult, keep_value, too_large
 from surefoot.tools.outcomes import AttemptFailed, PersonNeeded, accepted, not_accepted, undecided
 from surefoot.tools.stopping import Stop
-from surefoot.tools.verification import Evidence, Verifier
+from surefoot.tools.verification import Verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,9 @@ class GroupEnds:
         except AttemptFailed as failure:
             return not_accepted(order, started, self._clock(), failure)
         except PersonNeeded as needed:
-            return undecided(order, started, self._clock(), needed)
+            outcome = undecided(order, started, self._clock(), needed)
+            outcome["artifacts"] = [*outcome.get("artifacts", ()), *done.artifacts()]
+            return outcome
         outcome = accepted(order, started, self._clock(), kept)
         outcome["artifacts"] = [*kept.all_artifacts(), *done.artifacts()]
         if checks:
@@ -123,7 +126,7 @@ class GroupEnds:
             subtask=order.subtask,
             attempt=order.attempt,
         )
-        return await judge(self._verifier, order, evidence, stop)
+        return await judge(self._verifier, order, evidence, stop, kept)
 
 
 def _of(binding: Binding) -> list[ArtifactRef]:

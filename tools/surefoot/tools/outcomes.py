@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from surefoot.graph.errors import CallStopped, DatabaseUnavailable, TransientError
 from surefoot.graph.ports import Clock, WorkOrder
-from surefoot.graph.values import Failure, Json, JsonObject, Outcome, Question, QuestionKind
+from surefoot.graph.shapes import is_object
+from surefoot.graph.values import Failure, JsonObject, Outcome, Question, QuestionKind
 from surefoot.tools.kept_values import KeptResult
 from surefoot.tools.stopping import Cut
 
@@ -40,6 +41,7 @@ class PersonNeeded(Exception):
     """Only a person can decide how the attempt goes on.
 
     `failure`: the attempt has failed with it, and the question is how what it did is undone.
+    `kept`: what it came to, where the question is whether that is good.
     """
 
     def __init__(
@@ -48,10 +50,12 @@ class PersonNeeded(Exception):
         *,
         checks: Sequence[JsonObject] = (),
         failure: Failure | None = None,
+        kept: KeptResult | None = None,
     ) -> None:
         self.question = question
         self.checks = checks
         self.failure = failure
+        self.kept = kept
         super().__init__(question["text"])
 
 
@@ -121,7 +125,6 @@ def question(
     *,
     about: str = "",
     choices: Sequence[str] = (),
-    schema: JsonObject | None = None,
     facts: JsonObject | None = None,
 ) -> Question:
     """A question about an order; its id is the same whenever the same attempt asks the same.
@@ -132,7 +135,6 @@ def question(
         text: the question in full.
         about: digest of what it is about, where one attempt may ask several (`digest_of`).
         choices: the words that answer it.
-        schema: JSON Schema of its answer.
         facts: what the answer is applied to.
     """
     asked = Question(
@@ -143,17 +145,16 @@ def question(
     )
     if choices:
         asked["choices"] = list(choices)
-    if schema is not None:
-        asked["schema"] = schema
     if facts is not None:
         asked["facts"] = {**facts, "about": about}
     return asked
 
 
-def said(order: WorkOrder, kind: QuestionKind, about: str) -> Json:
-    """What people answered to that question; the newest answer, None where there is none."""
+def said(order: WorkOrder, kind: QuestionKind, about: str) -> JsonObject:
+    """What people answered to that question, normalised; the newest answer, {} without one."""
     attempt = asked_by(order, kind, about)
-    return order.said.get(f"{_name(order, kind, about)}{attempt}")
+    answer = order.said.get(f"{_name(order, kind, about)}{attempt}")
+    return answer if is_object(answer) else {}
 
 
 def asked_by(order: WorkOrder, kind: QuestionKind, about: str) -> int:
@@ -176,7 +177,10 @@ def _name(order: WorkOrder, kind: str, about: str) -> str:
 
 def accepted(order: WorkOrder, started: float, ended: float, kept: KeptResult) -> Outcome:
     """The outcome of an order that did what it should."""
-    outcome = _outcome(order, started, ended, ok=True)
+    return _with_kept(_outcome(order, started, ended, ok=True), kept)
+
+
+def _with_kept(outcome: Outcome, kept: KeptResult) -> Outcome:
     outcome["result"] = kept.stored
     artifacts = kept.all_artifacts()
     if artifacts:
@@ -201,6 +205,8 @@ def undecided(order: WorkOrder, started: float, ended: float, needed: PersonNeed
     """The outcome of an order that only a person can take further."""
     outcome = _outcome(order, started, ended, ok=False)
     outcome["question"] = needed.question
+    if needed.kept is not None:
+        _with_kept(outcome, needed.kept)
     if needed.failure is not None:
         outcome["failure"] = needed.failure
     if needed.checks:

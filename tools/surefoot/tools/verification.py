@@ -1,12 +1,12 @@
 """Checks: what must hold, asked on the evidence itself (contract §1, Checks).
 
-Programs decide first, then the injected judge; `person` checks are only listed as undecided here. A
-failed check is a value, never an exception.
+Programs decide first, then the injected judge; `person` checks come back undecided, with what is to
+be looked at. A failed check is a value, never an exception.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
@@ -23,15 +23,16 @@ from surefoot.graph.checks import (
 )
 from surefoot.graph.errors import InconsistentState, PermanentError
 from surefoot.graph.judging import Judge, JudgeCase, Verdict
-from surefoot.graph.model_ports import Brief
 from surefoot.graph.plain import clean_text, compact_json
 from surefoot.graph.ports import ArtifactStore, ToolCall, ToolHost
 from surefoot.graph.references import dig, find_references, split_path
 from surefoot.graph.shapes import is_array, is_object
-from surefoot.graph.values import ArtifactRef, Json, JsonObject, StoredValue
-from surefoot.tools.bindings import Scope, ValueCache
+from surefoot.graph.values import ArtifactRef, Json, JsonObject
+from surefoot.tools.bindings import ValueCache
 from surefoot.tools.content_checks import same_json
 from surefoot.tools.contents import Contents, ask_host, shown
+from surefoot.tools.evidence import Evidence
+from surefoot.tools.person_samples import shown_to_people
 from surefoot.tools.stopping import Cut
 
 COMMAND_TIMEOUT_S = 120.0
@@ -41,34 +42,6 @@ WHY_CHARS = 1000
 
 Why = tuple[bool, str]
 """Whether a check holds, and why or why not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What checks are asked about.
-
-    Attributes:
-        scope: resolves `${...}` in the checks.
-        result: the result as stored; None = there is none.
-        skipping: positions in the result's list that stand for skipped children, left out.
-        artifacts: the versions that an artifact's name means; each must hold; None = unknown.
-        names: the artifact names that `python` checks are shown.
-        subtask: whose attempt is checked, '' at milestones and acceptance.
-        fresh: also look whether the content is still there and intact.
-    """
-
-    scope: Scope
-    result: StoredValue | None
-    artifacts: Callable[[str], Sequence[ArtifactRef] | None]
-    names: tuple[str, ...] = ()
-    skipping: frozenset[int] = frozenset()
-    subtask: str = ""
-    attempt: int = 0
-    fresh: bool = False
-    brief: Brief | None = None
-    """What a judge's request says first."""
-    results: Mapping[str, StoredValue] = field(default_factory=dict[str, StoredValue])
-    """Further results that a judge is shown, by subtask (milestones and acceptance)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +67,9 @@ class Verifier:
     async def evaluate(self, checks: Sequence[Check], evidence: Evidence) -> list[JsonObject]:
         """One `{type, id, ok, why, ...}` per check, in their order; never raises for a failed one.
 
-        Programs are asked first, a judge only when all of them hold; `person` checks come back
-        as not ok, undecided. A check that a judge could not decide has a `kind` that says why.
+        Programs are asked first, a judge only when all of them hold. What is left to people is
+        not ok and `undecided`, with the texts `shown`: `person` checks, and `unsure` verdicts. A
+        check that a judge could not decide has a `kind` that says why.
 
         Raises:
             CallStopped, InconsistentState: of a judge; see `Judge`.
@@ -104,7 +78,7 @@ class Verifier:
         found: dict[int, JsonObject] = {}
         for n in order:
             check = checks[n]
-            if isinstance(check, JudgeCheck) and not all(one["ok"] for one in found.values()):
+            if isinstance(check, JudgeCheck) and not all(map(_may_hold, found.values())):
                 found[n] = {**_facts(check), "ok": False, "why": "not asked: another check failed"}
             else:
                 found[n] = await self._one(check, evidence)
@@ -117,6 +91,8 @@ class Verifier:
                 check = type(check).model_validate(await evidence.scope.resolve(plain))
             if isinstance(check, JudgeCheck):
                 return await self._judged(check, evidence)
+            if isinstance(check, PersonCheck):
+                return await self._left_to_people(check, evidence)
             ok, why = await self._holds(check, evidence)
         except InconsistentState:
             raise  # nothing may be sent to a judge: that is no verdict about the work
@@ -138,10 +114,8 @@ class Verifier:
                 return await self._command(check, evidence)
             case PythonCheck():
                 return await self._python(check, evidence)
-            case JudgeCheck():
-                raise AssertionError("a judge is asked apart")
-            case PersonCheck():
-                return False, "a person must answer it"
+            case JudgeCheck() | PersonCheck():
+                raise AssertionError("judges and people are asked apart")
             case _:
                 assert_never(check)
 
@@ -162,7 +136,22 @@ class Verifier:
         more = {"kind": verdict.kind, "confidence": verdict.confidence}
         said = {key: value for key, value in more.items() if value not in (None, "")}
         why = clean_text(verdict.why)[:WHY_CHARS]
-        return {**_facts(check), "ok": verdict.ok, "why": why, **said}
+        judged: JsonObject = {**_facts(check), "ok": verdict.ok, "why": why, **said}
+        if not verdict.unsure:
+            return judged
+        looked_at = await shown_to_people(evidence, self.values, self.store)
+        return {**judged, "ok": False, "undecided": True, "shown": looked_at}
+
+    async def _left_to_people(self, check: PersonCheck, evidence: Evidence) -> JsonObject:
+        looked_at = await shown_to_people(
+            evidence,
+            self.values,
+            self.store,
+            sample=check.sample,
+            seed=f"{self.task_id} {check.question}",
+        )
+        asked: JsonObject = {**_facts(check), "ok": False, "why": "a person must say"}
+        return {**asked, "undecided": True, "shown": looked_at}
 
     async def _pieces(self, evidence: Evidence) -> list[tuple[str, str]]:
         """What a judge is shown: results and the artifacts as text, each to `PIECE_BYTES`."""
@@ -321,12 +310,22 @@ def failed(checks: Sequence[JsonObject]) -> str | None:
     return "; ".join(why) or None
 
 
-def undecided_by_judge(checks: Sequence[JsonObject]) -> tuple[str, str] | None:
-    """(failure kind, why) of the first `judge` check that does not hold; None when all do."""
+def refused_by_judge(
+    checks: Sequence[JsonObject], *, doubts_to_people: bool
+) -> tuple[str, str] | None:
+    """(failure kind, why) of the first `judge` check that does not hold; None when all do.
+
+    `doubts_to_people`: one that the judge is not sure of does not fail: people decide it.
+    """
     for one in checks:
-        if one["type"] == "judge" and not one["ok"]:
+        left = doubts_to_people and one.get("undecided")
+        if one["type"] == "judge" and not one["ok"] and not left:
             return one.get("kind") or "check_failed", f"{one['id'] or 'judge'}: {one['why']}"
     return None
+
+
+def _may_hold(check: JsonObject) -> bool:
+    return bool(check["ok"] or check.get("undecided"))
 
 
 _RANK = {"judge": 1, "person": 2}
