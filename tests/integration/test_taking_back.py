@@ -213,7 +213,9 @@ async def test_a_blocked_way_back_is_a_question_and_by_hand_it_goes_on(real: Rea
     assert question["kind"] == "undo_failed"
     assert "locked" in question["text"]
     again = work("book", "no way back", attempt=2, recovering=True)
-    answered = replace(again, said={question["id"]: "undone"}, undoing=asked.get("failure"))
+    answered = replace(
+        again, said={question["id"]: {"choice": "undone"}}, undoing=asked.get("failure")
+    )
     (told,) = await real.run(answered)
     assert kind_of(told) == "check_failed"
     (done,) = await real.run(work("book", "no way back", attempt=3))
@@ -266,7 +268,7 @@ async def test_a_late_answer_of_an_abandoned_call_changes_nothing(real: Real, sq
         replace(
             work("late", attempt=2, success=[]),
             recovering=True,
-            said={question["id"]: {"done": True, "result": "a person's"}},
+            said={question["id"]: {"choice": "done", "result": "a person's"}},
         )
     )
     assert settled.get("result") == {"value": "a person's"}

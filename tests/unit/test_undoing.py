@@ -11,6 +11,7 @@ from fakes import Bench, ok, tool_order
 from scripted import finishes, wants
 
 from surefoot.graph.ports import EffectKind, ToolCall, ToolReply, WorkOrder
+from surefoot.graph.questions import parse_answer
 from surefoot.graph.values import Json, Outcome
 from surefoot.tools.compensating import TAKING_BACK
 
@@ -68,11 +69,11 @@ def question_of(outcome: Outcome) -> Any:
 
 def answered(order: WorkOrder, outcome: Outcome, answer: Json, **changed: Any) -> WorkOrder:
     """The next attempt after a person has answered the question of an outcome."""
-    id = question_of(outcome)["id"]
+    question = question_of(outcome)
     given: dict[str, Any] = {
         "attempt": order.attempt + 1,
         "recovering": True,
-        "said": {**order.said, id: answer},
+        "said": {**order.said, question["id"]: parse_answer(question, answer)},
         "undoing": outcome.get("failure"),
     }
     return replace(order, **{**given, **changed})

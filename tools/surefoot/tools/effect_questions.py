@@ -1,6 +1,6 @@
 """What people are asked about effects: the words, the choices, and what an answer means.
 
-Answers arrive normalised (`order.said`); parsing what people typed is `surefoot.graph.questions`.
+Answers arrive normalised (`order.said`); what may be answered is in `surefoot.graph.questions`.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ from typing import Literal
 from surefoot.graph.plain import compact_json
 from surefoot.graph.ports import EffectRow, ToolReply, WorkOrder
 from surefoot.graph.recovery import Evidence, why_unknown
-from surefoot.graph.shapes import is_object
 from surefoot.graph.values import Json, JsonObject, Question
 from surefoot.tools.outcomes import digest_of, question, said
 from surefoot.tools.unknown_effects import CallRequest
@@ -18,18 +17,6 @@ SHOWN_ARGS = 300
 """Characters of the arguments that a person is shown."""
 
 SHOWN_CALLS = 3
-
-UNKNOWN_SCHEMA: JsonObject = {
-    "anyOf": [
-        {"enum": ["done", "not_done", "fail"]},
-        {
-            "type": "object",
-            "properties": {"done": {"type": "boolean"}, "result": {}},
-            "required": ["done"],
-            "additionalProperties": False,
-        },
-    ]
-}
 
 Word = Literal["do", "reuse", "fail"]
 
@@ -52,9 +39,8 @@ def ask_unknown(
     how = f"{after.status}: {after.message}" if after else "its attempt was cut"
     text = (
         f"{call.tool}({shown_args(call.args)}) of subtask {call.subtask!r} may or may not have"
-        f" taken effect ({how}); {why}. Look outside what happened and answer `done` (or"
-        ' `{"done": true, "result": ...}`), `not_done` (it is made again) or `fail`; after that, or'
-        f" to have it looked for again, `surefoot resume {request.task_id}`."
+        f" taken effect ({how}); {why}. Look outside what happened, or let"
+        f" `surefoot resume {request.task_id}` look again."
     )
     return question(
         request.order,
@@ -62,7 +48,6 @@ def ask_unknown(
         text,
         about=_of_call(request, attempt),
         choices=("done", "not_done", "fail"),
-        schema=UNKNOWN_SCHEMA,
         facts=_facts(request),
     )
 
@@ -70,13 +55,10 @@ def ask_unknown(
 def what_became(request: CallRequest, attempt: int) -> ToolReply | Literal["fail"] | None:
     """What a person said of an unknown effect: `ok` with its result, `not_done`, or give it up."""
     answer = said(request.order, "unknown_effect", _of_call(request, attempt))
-    if is_object(answer):
-        done, value = answer.get("done") is True, answer.get("result")
-        return ToolReply(status="ok" if done else "not_done", value=value)
-    match answer:
-        case "done" | True:
-            return ToolReply(status="ok")
-        case "not_done" | False:
+    match answer.get("choice"):
+        case "done":
+            return ToolReply(status="ok", value=answer.get("result"))
+        case "not_done":
             return ToolReply(status="not_done")
         case "fail":
             return "fail"
@@ -90,25 +72,21 @@ def what_became(request: CallRequest, attempt: int) -> ToolReply | Literal["fail
 def ask_approval(request: CallRequest) -> Question:
     """Ask whether a call may be made."""
     call = request.call
-    text = (
-        f"May {call.tool}({shown_args(call.args)}) be called for subtask {call.subtask!r}? Answer"
-        " `true` or `false`."
-    )
+    text = f"May {call.tool}({shown_args(call.args)}) be called for subtask {call.subtask!r}?"
     return question(
         request.order,
         "approve",
         text,
         about=_of_call(request),
-        choices=("true", "false"),
-        schema={"type": "boolean"},
+        choices=("yes", "no"),
         facts=_facts(request),
     )
 
 
 def is_approved(request: CallRequest) -> bool | None:
     """What a person said to the call; None: nobody has."""
-    answer = said(request.order, "approve", _of_call(request))
-    return answer if isinstance(answer, bool) else None
+    choice = said(request.order, "approve", _of_call(request)).get("choice")
+    return choice == "yes" if choice else None
 
 
 # --- other_effect ----------------------------------------------------------------------------
@@ -122,8 +100,7 @@ def ask_other(request: CallRequest, left: Sequence[EffectRow]) -> Question:
     text = (
         f"The work of subtask {call.subtask!r} was taken back, but what it did outside stands and"
         f" cannot be undone: {done}{more}. Now it wants {call.tool}({shown_args(call.args)})."
-        " Answer `do` (this one is made as well), `reuse` (it is not made, the result of the"
-        " newest one stands for it) or `fail`."
+        " `do` makes this one as well, `reuse` takes the newest result for it, `fail` gives it up."
     )
     return question(
         request.order,
@@ -131,15 +108,14 @@ def ask_other(request: CallRequest, left: Sequence[EffectRow]) -> Question:
         text,
         about=_of_call(request),
         choices=("do", "reuse", "fail"),
-        schema={"enum": ["do", "reuse", "fail"]},
         facts={**_facts(request), "standing": [row.key for row in left]},
     )
 
 
 def what_about_other(request: CallRequest) -> Word | None:
     """What a person said to it."""
-    answer = said(request.order, "other_effect", _of_call(request))
-    return answer if answer in ("do", "reuse", "fail") else None
+    choice = said(request.order, "other_effect", _of_call(request)).get("choice")
+    return choice if choice in ("do", "reuse", "fail") else None
 
 
 # --- undo_failed -----------------------------------------------------------------------------
@@ -156,8 +132,8 @@ def ask_undo(order: WorkOrder, *, what: str, why: str, about: str, facts: JsonOb
         facts: what the answer is applied to.
     """
     text = (
-        f"{what} of subtask {order.subtask!r} could not be undone: {why}. Undo it outside and"
-        " answer `undone`, or mend the cause and answer `retry`."
+        f"{what} of subtask {order.subtask!r} could not be undone: {why}. Undo it outside"
+        " (`undone`), or mend the cause (`retry`)."
     )
     return question(
         order,
@@ -165,7 +141,6 @@ def ask_undo(order: WorkOrder, *, what: str, why: str, about: str, facts: JsonOb
         text,
         about=about,
         choices=("undone", "retry"),
-        schema={"enum": ["undone", "retry"]},
         facts=facts,
     )
 
@@ -177,8 +152,8 @@ def undo_of(key: str, scope: str, attempt: int) -> str:
 
 def what_about_undo(order: WorkOrder, about: str) -> Literal["undone", "retry"] | None:
     """What a person said to it: undone by hand, or to be tried again."""
-    answer = said(order, "undo_failed", about)
-    return answer if answer in ("undone", "retry") else None
+    choice = said(order, "undo_failed", about).get("choice")
+    return choice if choice in ("undone", "retry") else None
 
 
 def shown_args(args: Json) -> str:
