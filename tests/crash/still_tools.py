@@ -31,6 +31,21 @@ def send(file: str, open: str) -> str:
     return "sent"
 
 
+def was_written(args: dict[str, Any], context: ToolContext) -> int | None:
+    file = Path(args["file"])
+    written = file.read_text().split() if file.exists() else []
+    return written.index(args["word"]) if args["word"] in written else None
+
+
+@effect("irreversible", probe=was_written)
+@tool
+def write_once(file: str, word: str, value: str = "") -> int:
+    """Leave a word that must not stand there twice; returns how many there were."""
+    number = len(Path(file).read_text().split()) if Path(file).exists() else 0
+    leave(file, word)
+    return number
+
+
 @effect("irreversible", probe=was_sent, in_process=True)
 @tool
 def send_on_thread(file: str, seconds: float) -> str:
@@ -50,4 +65,4 @@ async def send_on_loop(file: str, seconds: float) -> str:
     return "sent"
 
 
-TOOLS = [send, send_on_thread, send_on_loop]
+TOOLS = [send, write_once, send_on_thread, send_on_loop]

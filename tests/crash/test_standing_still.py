@@ -5,51 +5,27 @@ Real processes of the real command, with a lease of two seconds.
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Sql
+from crash.commands import started
 from crash.storm import wait_until
 from scenes import Scene, lines, subtask, task
 
 from surefoot.graph.processes import descendants_of, process_started
 from surefoot.graph.settings import Settings
 
-HERE = Path(__file__).parent
-PROGRAM, TOOLS = HERE / "short_lease.py", HERE / "still_tools.py"
+TOOLS = Path(__file__).parent / "still_tools.py"
 BLOCKED_S = 3.5
 """Much more than the lease."""
-
-Command = subprocess.Popen[str]
 
 
 @pytest.fixture
 def scene(settings: Settings, tmp_path: Path) -> Scene:
     return Scene(settings, tmp_path / "files")
-
-
-@contextmanager
-def started(scene: Scene, *words: str | Path, **environment: str) -> Generator[Command]:
-    command = subprocess.Popen(
-        [sys.executable, PROGRAM, *words],
-        env=scene.environment(**environment),
-        cwd=scene.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield command
-    finally:
-        command.kill()
-        command.communicate()
 
 
 def sending(scene: Scene, tool: str, world: Path, **args: Any) -> Path:
@@ -91,15 +67,15 @@ def test_the_tool_of_a_worker_that_stands_still_is_dead_before_another_goes_on(
             assert lines(world) == ["begun", "begun"], "the probe said that nothing was sent"
             assert [pid for pid in tools if process_started(pid) is not None] == []
             opening.touch()
-            out, err = second.communicate()
-        assert (second.returncode, '"status": "completed"' in out) == (0, True), err
+            out = second.end()
+        assert (second.code, '"status": "completed"' in out) == (0, True), second.said()
         assert lines(world) == ["begun", "begun", "sent"]
         before = everything(sql)
         os.kill(first.pid, signal.SIGCONT)
-        _, err = first.communicate()
-        assert first.returncode == 5
-        assert "the lease of task 't' was taken by another worker" in err
-        assert "Traceback" not in err
+        first.end()
+        assert first.code == 5
+        assert "the lease of task 't' was taken by another worker" in first.said()
+        assert "Traceback" not in first.said()
     assert everything(sql) == before
     assert lines(world) == ["begun", "begun", "sent"]
 
@@ -118,8 +94,8 @@ def test_a_call_that_had_not_begun_does_not_begin_after_another_has_gone_on(
         assert done.code == 0, done.err
         before = everything(sql)
         os.kill(first.pid, signal.SIGCONT)
-        _, err = first.communicate()
-        assert (first.returncode, "Traceback" in err) == (5, False), err
+        first.end()
+        assert (first.code, "Traceback" in first.said()) == (5, False), first.said()
     assert everything(sql) == before
     assert lines(world) == ["begun", "sent"]
 
@@ -133,11 +109,11 @@ def test_a_call_that_blocks_the_worker_longer_than_its_lease_does_not_lose_it(
     held: list[bool] = []
     with started(scene, "run", file, "--id", "t") as first:
         wait_until(lambda: sql.rows("select 1 from surefoot.effects") != [])
-        while first.poll() is None and not lines(world):
+        while first.code is None and not lines(world):
             held.append(not has_run_out(sql))
         refused = scene.process("resume", "t")
-        _, err = first.communicate()
-        assert first.returncode == 0, err
+        first.end()
+        assert first.code == 0, first.said()
     assert all(held)
     assert refused.code == 5, "the second call blocks now"
     assert (lines(world), lines(Path(f"{world}-2"))) == (["sent"], ["sent"])
@@ -161,10 +137,10 @@ def test_a_dead_heartbeat_is_noticed_and_started_again(
 
         wait_until(extended_for_long)
         opening.touch()
-        _, err = first.communicate()
-        assert first.returncode == 0, err
+        first.end()
+        assert first.code == 0, first.said()
     assert all(held)
-    assert "was not extended in time" in err, "nothing of it is silent"
+    assert "was not extended in time" in first.said(), "nothing of it is silent"
     assert sql.value("select lease_epoch from surefoot.tasks") == 1
 
 
@@ -173,27 +149,14 @@ def test_of_many_processes_that_run_a_task_at_once_one_does_it(
 ) -> None:
     world, opening = tmp_path / "world", tmp_path / "open"
     file = sending(scene, "send", world, open=str(opening))
-    racers = [
-        subprocess.Popen(
-            [sys.executable, PROGRAM, "run", file, "--id", "t"],
-            env=scene.environment(),
-            cwd=scene.folder,
-            stderr=subprocess.PIPE,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        for _ in range(4)
-    ]
-    try:
-        wait_until(lambda: sum(racer.poll() is not None for racer in racers) == 3)
-        assert sorted(str(racer.returncode) for racer in racers) == ["5", "5", "5", "None"]
+    with ExitStack() as stack:
+        racers = [stack.enter_context(started(scene, "run", file, "--id", "t")) for _ in range(4)]
+        wait_until(lambda: sum(racer.code is not None for racer in racers) == 3)
+        assert {racer.code for racer in racers} == {5, None}
         opening.touch()
-        said = [racer.communicate()[1] for racer in racers]
-    finally:
         for racer in racers:
-            racer.kill()
-            racer.wait()
-    assert sorted(racer.returncode for racer in racers) == [0, 5, 5, 5], said
+            racer.end()
+    said = [racer.said() for racer in racers]
+    assert sorted(str(racer.code) for racer in racers) == ["0", "5", "5", "5"], said
     assert sum("held by a live worker" in err for err in said) == 3
     assert lines(world) == ["begun", "sent"]

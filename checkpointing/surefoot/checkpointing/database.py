@@ -25,6 +25,9 @@ from surefoot.graph.setbacks import Setbacks
 from surefoot.graph.settings import Settings
 
 POOL_WAIT_SECONDS = 30.0
+AWAY_WAIT_SECONDS = 1.0
+"""How long a connection is waited for while it is known that nobody answers."""
+
 BACKOFF_CAP_S = 5.0
 HOT_SETTINGS = (
     # The few hot statements run for hours on tables that were empty when they were planned: keep
@@ -127,8 +130,9 @@ class Database:
     @asynccontextmanager
     async def borrowed(self) -> AsyncGenerator[AsyncConnection[DictRow]]:
         """A checked connection of the pool; a lost connection becomes `DatabaseUnavailable`."""
+        wait_s = AWAY_WAIT_SECONDS if self.weather.away else POOL_WAIT_SECONDS
         try:
-            async with self.pool.connection() as connection:
+            async with self.pool.connection(wait_s) as connection:
                 yield connection
         except BAD_WEATHER as exc:
             raise self.unavailable(exc) from exc

@@ -29,6 +29,11 @@ class Weather:
         self._trouble: Trouble | None = None
         self._since = 0.0
 
+    @property
+    def away(self) -> bool:
+        """Whether nobody answered when it was last asked."""
+        return self._trouble == "away"
+
     def is_bad(self, trouble: Trouble, why: str) -> None:
         """The database is away, or answers and refuses to write; told where that is news.
 

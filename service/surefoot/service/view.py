@@ -19,6 +19,8 @@ from surefoot.service.output import abandon_stdout, write
 
 REFRESH_S = 0.25
 LINES_EVERY_S = 0.5
+LAST_LOOK_S = 5.0
+"""How long the last picture may take."""
 
 
 class View(Protocol):
@@ -105,7 +107,11 @@ async def watching(database: Database, task_id: str) -> AsyncGenerator[None]:
         yield
     finally:
         over.set()
-        await watch
+        # A database that is gone must not keep us: what it would show is what was shown last.
+        await asyncio.wait({watch}, timeout=LAST_LOOK_S)
+        watch.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watch
         with contextlib.suppress(OSError):
             view.close()
 

@@ -1,10 +1,11 @@
-"""The real command with a lease of two seconds, and the faults of a worker that stands still.
+"""The real command with short times, and the faults of a worker that stands still.
 
-    python short_lease.py WORDS OF THE COMMAND
+    python short_times.py WORDS OF THE COMMAND
 
-Environment: LEASE_S=SECONDS another lease; STILL_AFTER_INTENT=TOOL stops the whole process right
-after the intent of a call of that tool was written; HEARTBEAT_ENDS=1 ends the heartbeat's thread
-after its first extension.
+Environment: LEASE_S=SECONDS the lease, two where nothing is said; PATIENCE_S=SECONDS how long a
+lost database is waited for; STILL_AFTER_INTENT=TOOL stops the whole process right after the intent
+of a call of that tool was written; HEARTBEAT_ENDS=1 ends the heartbeat's thread after its first
+extension.
 """
 
 import functools
@@ -13,10 +14,11 @@ import signal
 import sys
 from typing import Any
 
+from surefoot.checkpointing import ledger, spending
 from surefoot.checkpointing.heartbeat import Heartbeat
 from surefoot.checkpointing.lease import LeaseKeeper
 from surefoot.checkpointing.ledger import PostgresLedger
-from surefoot.graph import holding
+from surefoot.graph import holding, session
 from surefoot.graph.ports import EffectCall, EffectRow
 from surefoot.service.cli import main
 
@@ -50,6 +52,14 @@ if __name__ == "__main__":
         LeaseKeeper, lease_seconds=LEASE_S, extend_seconds=EXTEND_S
     )
     patched.PostgresLedger = StandingLedger
+    if patience := os.environ.get("PATIENCE_S"):
+        waiting: list[tuple[Any, str]] = [
+            (session, "GONE_FOR_S"),
+            (ledger, "PATIENCE_SECONDS"),
+            (spending, "PATIENCE_S"),
+        ]
+        for module, name in waiting:
+            setattr(module, name, float(patience))
     if os.environ.get("HEARTBEAT_ENDS"):
         heartbeat: Any = Heartbeat
         heartbeat._extend = end_after_first(heartbeat._extend)
