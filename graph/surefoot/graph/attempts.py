@@ -89,7 +89,7 @@ def full_jitter_delay_s(failed: int, *, backoff_s: float, draw: float) -> float:
 class Choice:
     """What to do after a failed attempt. `rung` is the rung that comes next (degrade, ask)."""
 
-    kind: Literal["retry", "degrade", "skip", "replan", "ask", "fail"]
+    kind: Literal["retry", "degrade", "skip", "replan", "rollback", "ask", "fail"]
     rung: int
     delay_s: float = 0.0
 

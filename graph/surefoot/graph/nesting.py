@@ -5,20 +5,22 @@ that was done inside is done again. What runs inside shares the task's slots, le
 limits.
 """
 
+import asyncio
+import contextvars
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Protocol, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from surefoot.graph.assembly import assemble
 from surefoot.graph.budget import effective_limits, exhausted, steps_left
 from surefoot.graph.errors import DatabaseUnavailable
-from surefoot.graph.plain import digest
-from surefoot.graph.ports import Command, Control, Journal, StopSign, WorkOrder
 from surefoot.graph.group_control import GroupControl
 from surefoot.graph.insides import Inside
+from surefoot.graph.plain import digest
+from surefoot.graph.ports import Command, Journal, StopSign, WorkOrder
 from surefoot.graph.references import find_references
 from surefoot.graph.state import TaskState
 from surefoot.graph.task import Budget, Limits
@@ -236,7 +238,7 @@ class Groups:
             raise AttemptFailed("over_budget", why, retryable=False)
         inputs, meaning = await around.groups.inputs(order)
         runner = around.inner()
-        context = self._context(order, stop, outer, runner, inputs)
+        context = self._context(order, stop, outer, runner, inputs, command)
         group = _Group(
             order=order,
             stop=stop,
@@ -285,13 +287,13 @@ class Groups:
         outer: TaskContext,
         runner: LocalRunner,
         inputs: JsonObject,
+        command: Command | None,
     ) -> TaskContext:
         prefix = f"{order.subtask}/"
-        command: Command | None,
-        usage = Usage(steps=0, tokens=0, cost_usd=0.0, seconds=0.0, failures=0)
-        return TaskContext(
         given = [command] if command is not None else [_wished(one) for one in order.wishes]
         alone = command is not None
+        usage = Usage(steps=0, tokens=0, cost_usd=0.0, seconds=0.0, failures=0)
+        return TaskContext(
             task_id=outer.task_id,
             runner=ScopedRunner(runner, prefix=prefix, inputs=inputs),
             journal=outer.journal,
@@ -307,6 +309,7 @@ class Groups:
             models=outer.models,
             ledger=outer.ledger,
             workspace=outer.workspace,
+            tables=outer.tables,
             clock=outer.clock,
             draw=outer.draw,
             held_since=outer.clock(),
@@ -371,10 +374,10 @@ class Groups:
                 ):
                     pass
                 await group.context.journal.flush()
+                group.context.tell_senders()
                 return
             except DatabaseUnavailable:
                 lost = True
-                group.context.tell_senders()
                 group.context.forget()
                 await self._threads.recover(group.thread)
 
@@ -418,9 +421,6 @@ def _meaning(order: WorkOrder, inputs: JsonObject) -> JsonObject:
     return {"plan": plan, "goal": work.goal, "budget": work.budget, "inputs": inputs}
 
 
-def _nobody() -> None:
-    """Nobody listens any more."""
-
 def _wished(wish: JsonObject) -> Command:
     return Command(id=wish["id"], name=wish["name"], args=wish["args"], by=wish["by"])
 
@@ -428,6 +428,9 @@ def _wished(wish: JsonObject) -> Command:
 def _error(code: str, message: str) -> JsonObject:
     return {"error": {"code": code, "message": message}}
 
+
+def _nobody() -> None:
+    """Nobody listens any more."""
 
 
 def _inside(group: _Group) -> dict[str, Any]:
@@ -480,9 +483,11 @@ def _asked(order: WorkOrder, started: float, now: float, questions: list[Questio
 
 
 def _told(question: Question, order: WorkOrder) -> Question:
+    """A question as the plan around knows it: its full id, and the group that it was asked in."""
     inner = question["subtask"]
     about = f"{order.subtask}/{inner}" if inner else order.subtask
-    return {**question, "subtask": about}
+    facts = {**(question.get("facts") or {}), "group": order.local}
+    return {**question, "subtask": about, "facts": facts}
 
 
 def _uncounted(outcome: Outcome) -> Outcome:

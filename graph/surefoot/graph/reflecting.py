@@ -60,6 +60,7 @@ def allowed_choices(
     *,
     attempts: int,
     replans: Replans,
+    rollback: bool = False,
 ) -> tuple[ReflectionChoice, ...]:
     """What policy allows after a failed attempt, in the order of `CHOICES`.
 
@@ -69,8 +70,7 @@ def allowed_choices(
         failure: of that attempt.
         attempts: allowed on the present rung.
         replans: whether the remainder may be planned anew.
-
-    Going back to a milestone is not among them: no version does it after an attempt yet.
+        rollback: whether a point is there to go back to, and a rollback is left.
     """
     ladder = unit.on_failure[record.get("rung", 0) :]
     below = next_rung(unit, record.get("rung", 0)).kind
@@ -83,6 +83,8 @@ def allowed_choices(
         allowed.add("skip")
     if replans.possible:
         allowed.add("replan")
+    if rollback and failure["kind"] != INCONSISTENT:
+        allowed.add("rollback")
     if "ask" in ladder:
         allowed.add("ask")
     return tuple(choice for choice in CHOICES if choice in allowed)
@@ -139,7 +141,7 @@ def applied(
         own: the policy's choice; its delay is kept for a retry.
     """
     rung = record.get("rung", 0)
-    if proposed not in allowed or proposed == own.kind or proposed == "rollback":
+    if proposed not in allowed or proposed == own.kind:
         return own
     match proposed:
         case "retry":
@@ -148,8 +150,8 @@ def applied(
             return Choice(kind="degrade", rung=rung + 1)
         case "skip":
             return Choice(kind="skip", rung=rung)
-        case "replan":
-            return Choice(kind="replan", rung=rung)
+        case "replan" | "rollback":
+            return Choice(kind=proposed, rung=rung)
         case _:
             return Choice(kind="ask", rung=_rung_of_ask(unit, rung))
 
@@ -168,18 +170,18 @@ def worth_reflecting(kind: str, failure: Failure, allowed: Collection[str]) -> b
 
 
 def at_milestone(
-    on_failure: Sequence[MilestoneChoice], *, replans: Replans
-) -> list[Literal["replan", "ask", "fail"]]:
+    on_failure: Sequence[MilestoneChoice], *, replans: Replans, rollback: bool = False
+) -> list[MilestoneChoice]:
     """A failed milestone's choices that can be taken, in its own order, up to `fail`.
 
-    Going back falls to the next choice (a later version does it), and so does a replan where none
-    is left.
+    A rollback or a replan falls to the next choice where none is left.
     """
-    possible: list[Literal["replan", "ask", "fail"]] = []
+    can = {"rollback": rollback, "replan": replans.possible, "ask": True}
+    possible: list[MilestoneChoice] = []
     for choice in on_failure:
         if choice == "fail":
             break
-        if choice == "ask" or (choice == "replan" and replans.possible):
+        if can[choice]:
             possible.append(choice)
     return [*possible, "fail"]
 

@@ -29,7 +29,7 @@ __all__ = ["Created", "Engine", "InvalidTask", "validate_file"]
 GONE_FOR_S = 300.0
 """A run gives up (and can be resumed) when the database is unreachable for this long."""
 
-RAISED_LOOPS = ("replans", "plan_rounds")
+RAISED_LOOPS = ("replans", "rollbacks", "plan_rounds")
 """Bounds on loops that people may raise as well."""
 
 FINISHED = ("completed", "cancelled")

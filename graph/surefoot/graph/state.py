@@ -151,6 +151,8 @@ class Applied(TypedDict):
 
     id: int
     outcome: JsonObject
+    goes_back: NotRequired[bool]
+    """It is true once the way back that it wished for is gone: its sender hears of it then."""
 
 
 class Judging(TypedDict):

@@ -14,6 +14,8 @@ async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: View
     if outcome["action"] == "expand":
         return await _expanded(outcome, old, context, seen)
     record = _completed(outcome, old)
+    if _replaces(outcome, old, seen):
+        context.journal.withdraw(outcome["subtask"])
     for ref in record.get("artifacts", ()) if outcome["action"] != "nest" else ():
         context.journal.artifact(outcome["subtask"], outcome["attempt"], ref)
     if "files" in outcome:
@@ -31,6 +33,17 @@ async def accept(outcome: Outcome, old: Record, context: TaskContext, seen: View
         **marks,
     )
     return record
+
+
+def _replaces(outcome: Outcome, old: Record, seen: Views) -> bool:
+    """Whether artifacts that are visible are good no more.
+
+    Those of a degraded version, and of children whose container came to its end on a rung.
+    """
+    if outcome["action"] == "improve":
+        return True
+    on_rung = outcome["action"] == "attempt" and bool(old.get("rung"))
+    return on_rung and seen.index.is_container(outcome["subtask"])
 
 
 def _take_files(outcome: Outcome, record: Record, context: TaskContext) -> None:

@@ -80,6 +80,7 @@ async def apply_commands(state: TaskState, context: TaskContext, seen: Views) ->
     """Apply what came in; a refused command changes nothing and says why."""
     change = Change()
     for command in left_to_apply(state, context):
+        before = change.back
         try:
             outcome = await _apply(command, state, context, seen, change)
         except NotYet:
@@ -95,7 +96,10 @@ async def apply_commands(state: TaskState, context: TaskContext, seen: Views) ->
                 outcome=outcome,
             )
             context.changed = True
-        change.applied.append(Applied(id=command.id, outcome=outcome))
+        applied = Applied(id=command.id, outcome=outcome)
+        if change.back is not before:
+            applied["goes_back"] = True
+        change.applied.append(applied)
     return change
 
 
@@ -109,6 +113,9 @@ def update_of(change: Change, state: TaskState) -> dict[str, Any]:
 
 def tell_senders(state: TaskState, context: TaskContext) -> None:
     """Tell the senders of applied commands what came of them, now that it is saved."""
-    context.applied = state.get("applied") or []
+    going_back = state.get("back") is not None
+    context.applied = [
+        one for one in state.get("applied") or () if not (going_back and one.get("goes_back"))
+    ]
     if context.control.asked():
         context.tell_senders()

@@ -33,12 +33,14 @@ from surefoot.graph.progress import ProgressMeter, meter_of
 from surefoot.graph.readiness import ReadySet
 from surefoot.graph.spending import Account, Purse
 from surefoot.graph.state import Applied, TaskState
+from surefoot.graph.tables import NoTables, Tables
 from surefoot.graph.task import Budget
 from surefoot.graph.values import (
     EffectiveLimits,
     JsonObject,
     PinnedHead,
     Record,
+    StoredValue,
     SubtaskState,
     TaskFailure,
     Usage,
@@ -64,6 +66,8 @@ class InnerStates:
     expanded: dict[str, int] = field(default_factory=dict[str, int])
     plans: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """Plans that a model made for groups; given ones stand in the plan around them."""
+    begun: set[str] = field(default_factory=set[str])
+    """Groups that another life had begun and this one has not taken up yet."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -85,17 +89,19 @@ class TaskContext:
     models: ModelClient = field(default_factory=NoModels)
     ledger: Ledger = field(default_factory=NoLedger)
     workspace: Workspace = field(default_factory=NoWorkspace)
-    raised: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
-    manifest: JsonObject = field(default_factory=dict[str, Any])
-    """Digests of declared inputs and tool modules as they are now (consistency check)."""
-    expected: JsonObject = field(default_factory=dict[str, Any])
     tables: Tables = field(default_factory=NoTables)
     """What the tables say beside the checkpoints."""
     insides: Insides = field(default_factory=NoInsides)
     """The plans of groups, where commands are for what is inside of them."""
     task_file: JsonObject = field(default_factory=dict[str, Any])
     """`{task, task_dir}` as it is stored, without the plan: for a thread that lost them."""
-    """The same as they were when the task was created."""
+    raised: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    manifest: JsonObject = field(default_factory=dict[str, Any])
+    """Digests of declared inputs and tool modules as they are now (consistency check)."""
+    expected: JsonObject = field(default_factory=dict[str, Any])
+    """The same as they were when the task was created, or when a person accepted a change."""
+    accepted: tuple[StoredValue, float] | None = None
+    """The workspace as a person accepted it in this go, and when: no row says so yet."""
     clock: Clock = time.time
     draw: Draw = random.random
     held_since: float = field(default_factory=time.time)
@@ -117,6 +123,8 @@ class TaskContext:
     """Typical seconds of a call by tool, from earlier tasks; asked where a plan is made."""
     model_names: tuple[str, ...] = ()
     """Models configured outside the task file."""
+    has_models: bool | None = None
+    """Whether a model is named to work with, here or in the task file; None: nobody looked."""
     on_goal: Callable[[JsonObject], None] = nothing_follows
     """Told when criteria and prohibitions are pinned: the typed ones are enforced from there on."""
     bindings: dict[tuple[str, bool], tuple[Record | None, Binding]] = field(
@@ -146,6 +154,10 @@ class TaskContext:
     """What a group's requests say first as well: the task's head and decisions."""
     go: int = 0
     """Which go of a group this is: a new one takes up what had failed in it."""
+    taken_back: int = 0
+    """A group's: see `Record.taken_back`; its plan goes back where its state says less."""
+    kept_inside: StoredValue | None = None
+    """A group's: what was inside it where it was taken back to."""
     removed: tuple[str, ...] = ()
     """What replans of the plans around have taken out, by full ids: see `WorkOrder.removed`."""
     earlier: Mapping[str, Record] = field(default_factory=dict[str, Record])
@@ -299,6 +311,15 @@ def views(state: TaskState, context: TaskContext) -> Views:
     return Views(index=context.index, ready=context.ready, meter=context.meter)
 
 
+def views_anew(state: TaskState, context: TaskContext) -> Views:
+    """The derived views, built anew because something went backwards; reservations stay."""
+    held = set(context.held)
+    context.forget()
+    seen = views(state, context)
+    context.held = held
+    return seen
+
+
 def _is_container(index: PlanIndex, id: str, record: Record) -> bool:
     """A running foreach or group reserves nothing; what is inside does."""
     return not record.get("rung") and index.is_container(id)
@@ -311,15 +332,6 @@ def limits_of(state: TaskState, context: TaskContext, seen: Views) -> EffectiveL
     raised = {**above, **budget.model_dump(exclude_none=True)} if above else context.raised
     context.limits = effective_limits(
         budget, leaves=seen.meter.counts().total, raised=cast("Mapping[str, float | None]", raised)
-def views_anew(state: TaskState, context: TaskContext) -> Views:
-    """The derived views, built anew because something went backwards; reservations stay."""
-    held = set(context.held)
-    context.forget()
-    seen = views(state, context)
-    context.held = held
-    return seen
-
-
     )
     return context.limits
 

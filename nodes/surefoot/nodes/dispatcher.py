@@ -28,6 +28,7 @@ from surefoot.nodes.context import (
 )
 from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.orders import work_of
+from surefoot.nodes.rollback import is_blocked
 from surefoot.nodes.wishes import next_wish, settle_wishes
 
 Node = Literal[
@@ -64,13 +65,13 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     change = await apply_commands(state, context, seen)
     update = update_of(change, state)
     state = _changed(state, update)
-    decided = Dispatch(ending=state.get("ending"), records=update.get("records", {}))
-    busy = _busy(context)
-    stopping = context.control.stopping() or stopped_around(context)
     if change.regress:
         seen = views_anew(state, context)
     if update.get("finished"):
         return Command(update=update, goto="reflector")  # people have decided about attempts
+    decided = Dispatch(ending=state.get("ending"), records=update.get("records", {}))
+    busy = _busy(context)
+    stopping = context.control.stopping() or stopped_around(context)
     if context.only_commands and _all_applied(state):
         return _rest(state, context, seen, update, limits)
     if decided.ending is None and stopping is None:
@@ -80,7 +81,7 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     if (stopping is not None or decided.ending is not None) and not taken_back:
         _stop(state, context, seen, decided, stopping)
     elif state.get("back"):
-        _hold_for(state, context, seen, decided, "rollback")
+        _hold_for(state, context, seen, decided, "human" if is_blocked(state) else "rollback")
     elif _wants_replan(state, context, decided):
         _hold_for(state, context, seen, decided, "planner")
     elif seen.ready.due:
@@ -109,7 +110,7 @@ def _changed(state: TaskState, update: dict[str, Any]) -> TaskState:
 def _all_applied(state: TaskState) -> bool:
     """Whether nothing is left to do in a go for commands alone."""
     wished = state.get("replan") and state.get("ending") is None
-    return not wished and not state.get("back")
+    return not wished and (not state.get("back") or is_blocked(state))
 
 
 def _rest(
@@ -125,10 +126,10 @@ def _rest(
     if not context.changed:
         return Command(update={**update, "status": context.status_before}, goto="__end__")
     ending = state.get("ending")
-    status = "failed" if ending else "waiting" if state.get("questions") else "paused"
     if ending and context.status_before != "failed":  # a person has given something up
         ended = end(context, seen, "failed", ending, limits)
         return Command(update={**update, **ended}, goto="__end__")
+    status = "failed" if ending else "waiting" if state.get("questions") else "paused"
     journal_task(context, seen, status=status, failure=ending, stopping=False, limits=dict(limits))
     return Command(update={**update, "status": status}, goto="__end__")
 
@@ -200,12 +201,12 @@ def _nothing_to_start(
         decided.goto, decided.status = "end", "failed"
 
 
-def _end_without_steps(context: TaskContext, decided: Dispatch, limits: EffectiveLimits) -> None:
 def _asked_as_a_whole(state: TaskState) -> bool:
     """Whether something is asked that is about no subtask: a milestone, the acceptance."""
     return any(question["subtask"] is None for question in state.get("questions") or ())
 
 
+def _end_without_steps(context: TaskContext, decided: Dispatch, limits: EffectiveLimits) -> None:
     """What is left needs a step: the end, if there is none; a group's only by its own limit."""
     if context.steps_left(limits) > 0:
         return

@@ -17,7 +17,7 @@ from surefoot.graph.reflecting import (
     own_choice,
     worth_reflecting,
 )
-from surefoot.graph.state import Replan, TaskState
+from surefoot.graph.state import Back, Replan, TaskState
 from surefoot.graph.values import Decision, Failure, Outcome, Question, Record, TaskFailure
 from surefoot.nodes.context import TaskContext, Views, views
 from surefoot.nodes.cuts import cut_facts
@@ -42,6 +42,7 @@ class Reflection:
     """Ids of the questions that were asked, or asked once more."""
     ending: TaskFailure | None = None
     replan: Replan | None = None
+    back: Back | None = None
 
 
 def cut(outcome: Outcome, old: Record, context: TaskContext, seen: Views) -> Record:
@@ -156,6 +157,7 @@ class Case:
     replans: Replans
     blocker: str
     no_replan: str
+    rollback: bool
     context: TaskContext
     found: Reflection
 
@@ -163,7 +165,12 @@ class Case:
     def allowed(self) -> tuple[ReflectionChoice, ...]:
         """What policy leaves to a reflection."""
         return allowed_choices(
-            self.unit, self.record, self.failure, attempts=self.attempts, replans=self.replans
+            self.unit,
+            self.record,
+            self.failure,
+            attempts=self.attempts,
+            replans=self.replans,
+            rollback=self.rollback,
         )
 
     def asks(self, kind: str) -> bool:
@@ -200,10 +207,6 @@ def _case(
     stands_in_the_way = blocker(seen.index.raw[container_of(id) or id], failure)
     return Case(
         id=id,
-    if "args" in old:
-        record["args"] = old["args"]
-    if outcome["action"] == "gather":  # its children stand: it may be gathered once more by hand
-        record["n"], record["items"] = old.get("n", 0), old.get("items") or {"value": []}
         unit=unit,
         record=record,
         failure=failure,
@@ -211,6 +214,8 @@ def _case(
         replans=replans_for(state, context, stands_in_the_way),
         blocker=stands_in_the_way,
         no_replan=why_no_replan(state, context, stands_in_the_way),
+        rollback=work.kind == "agent"
+        and failure_may_go_back(id, state, context, stands_in_the_way),
         context=context,
         found=found,
     )
@@ -232,6 +237,10 @@ def _ended(outcome: Outcome, old: Record, failure: Failure, *, by_model: bool) -
         started=outcome["started"],
         finished=outcome["ended"],
     )
+    if "args" in old:
+        record["args"] = old["args"]
+    if outcome["action"] == "gather":  # its children stand: it may be gathered once more by hand
+        record["n"], record["items"] = old.get("n", 0), old.get("items") or {"value": []}
     if by_model and one:
         checks = outcome.get("checks") or []
         record["criticism"] = evidence_text(failure, checks)
@@ -242,9 +251,6 @@ def _ended(outcome: Outcome, old: Record, failure: Failure, *, by_model: bool) -
 
 def _not_improved(outcome: Outcome, old: Record, failure: Failure, context: TaskContext) -> Record:
     """The one more full try failed: the degraded result stays."""
-    if choice.kind in ("retry", "degrade", "ask"):
-        record.pop("n", None)
-        record.pop("items", None)
     record = Record(**old)
     record["improved"] = True
     record.pop("improving", None)
@@ -273,8 +279,15 @@ def _attempt_failed(outcome: Outcome, failure: Failure, choice: str, context: Ta
 def lay(choice: Choice, record: Record, outcome: Outcome, case: Case, *, by: str) -> Record:
     """Lay a choice on the record of a failed attempt, with its event and its decision."""
     context, id, reason = case.context, case.id, case.failure["message"]
+    if choice.kind in ("retry", "degrade", "ask"):
+        record.pop("n", None)
+        record.pop("items", None)
     if choice.kind == "retry":
         record["not_before"] = outcome["ended"] + choice.delay_s
+        return record
+    if choice.kind == "rollback":  # nothing starts before that is done, nor this one again
+        why = f"subtask {context.full(id)!r} failed: {reason}"
+        case.found.back = Back(by=by, reason=why, blocker=case.blocker)
         return record
     case.found.decisions.append(
         Decision(at=context.clock(), kind=choice.kind, subtask=id, reason=reason)

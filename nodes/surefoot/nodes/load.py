@@ -5,25 +5,27 @@ nowhere, and the ledger is asked about its effect before anything is done again.
 report comes first: when the world is not what the state says, the task waits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
+
+from langgraph.types import Overwrite
 
 from surefoot.graph.errors import UsageError
 from surefoot.graph.head import pin
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
+from surefoot.graph.rebuilding import DELTAS
 from surefoot.graph.replanning import starts_afresh
 from surefoot.graph.state import GRAPH_VERSION, Replan, TaskState
-from surefoot.graph.values import JsonObject, Outcome, Question, Record
-from surefoot.nodes.briefs import pin_fault
+from surefoot.graph.values import Outcome, Question, Record
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
 from surefoot.nodes.cuts import cut_facts
+from surefoot.nodes.held_back import looked_at_again
+from surefoot.nodes.inconsistencies import look
 from surefoot.nodes.orders import work_of
 from surefoot.nodes.questions import close, opened
 from surefoot.nodes.stable_points import gone_back
 from surefoot.nodes.taking_up import Taken, take_up
-from surefoot.nodes.held_back import looked_at_again
-from surefoot.nodes.inconsistencies import look
 from surefoot.nodes.wishes import next_wish, replans_for
 
 LIMIT_CODES = ("budget_exhausted", "deadline", "too_many_failures")
@@ -42,11 +44,16 @@ async def load(state: TaskState, context: TaskContext) -> dict[str, Any]:
     """
     context.forget()
     context.over = False
-    if "goal" not in state:
-        return _fresh(state, context)
+    taken = await take_up(state, context)
+    if taken.fresh:
+        return _fresh(taken.state, context)
+    if context.outer is not None and context.taken_back > taken.state.get("taken_back", 0):
+        update = await _taken_back(taken.state, context)
+        below = taken.saved_with({k: v for k, v in update.items() if k not in DELTAS})
+        return {**below, **update}
     if context.only_commands:
-        return _for_commands(state, context)
-    return await _again(state, context)
+        return taken.saved_with(_for_commands(taken, context))
+    return taken.saved_with(await _again(taken, context))
 
 
 def after_load(state: TaskState) -> Literal["planner", "dispatcher", "reflector", "human", "end"]:
@@ -114,12 +121,17 @@ async def _taken_back(state: TaskState, context: TaskContext) -> dict[str, Any]:
     }
 
 
-def _for_commands(state: TaskState, context: TaskContext) -> dict[str, Any]:
+def _for_commands(taken: Taken, context: TaskContext) -> dict[str, Any]:
     """A go that applies what people asked for: what stands still stands, nothing is tried anew."""
+    state, index = taken.state, taken.index
     _refuse_foreign(state)
     context.on_goal(state.get("goal") or {})
     context.status_before = state.get("status") or ""
-    index = PlanIndex(state.get("plan") or {"subtasks": []})
+    if context.outer is not None:
+        _take_up_usage(state, context)
+    if not state.get("plan"):
+        context.over = True
+        return {"status": "paused" if context.status_before == "running" else context.status_before}
     changed = cut_records(state.get("records") or {}, state.get("finished") or [], index, context)
     update: dict[str, Any] = {"records": changed, "orders": [], "status": "running"}
     wanted = next_wish(state, context)
@@ -130,7 +142,8 @@ def _for_commands(state: TaskState, context: TaskContext) -> dict[str, Any]:
     return update
 
 
-async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
+async def _again(taken: Taken, context: TaskContext) -> dict[str, Any]:
+    state, index = taken.state, taken.index
     _refuse_foreign(state)
     if state.get("status") in ("completed", "cancelled"):
         context.over = True
@@ -150,19 +163,36 @@ async def _again(state: TaskState, context: TaskContext) -> dict[str, Any]:
     if wanted and _is_replan_due(wanted, state, context):
         wanted = {**wanted, "ending": ending or wanted["ending"]}
         ending = None
-    questions = await consistency(state, context)
+    looked = await look(state, index, context)
+    faults = looked.questions
     update: dict[str, Any] = {
+        **looked.update,
         "records": changed,
         "orders": [],
         "questions": _still_asked(asked, faults, context),
         "ending": ending,
         "replan": wanted,
-        "status": "waiting" if questions else "running",
+        "status": "waiting" if faults else "running",
     }
     if context.outer is not None:
         update["tried"] = context.go
     _journal(state, update, context)
     return update
+
+
+def _still_asked(
+    asked: Sequence[Question], faults: Sequence[Question], context: TaskContext
+) -> list[Question]:
+    """What is open when a task goes on: what people have not answered, and what is wrong now."""
+    before = {question["id"]: question for question in asked}
+    now = {question["id"] for question in faults}
+    kept: list[Question] = []
+    for question in asked:
+        if question["kind"] != "inconsistent_state":
+            kept.append(question)
+        elif question["id"] not in now:
+            close(question, context)
+    return [*kept, *(before.get(one["id"]) or opened(one, context) for one in faults)]
 
 
 def _is_replan_due(wanted: Replan, state: TaskState, context: TaskContext) -> bool:
@@ -180,21 +210,6 @@ def _is_new_go(state: TaskState, context: TaskContext) -> bool:
 def _group_again(state: TaskState, context: TaskContext) -> dict[str, Record]:
     """What a group has used so far, and in a new go what had failed in it: pending again."""
     _take_up_usage(state, context)
-def _still_asked(
-    asked: Sequence[Question], faults: Sequence[Question], context: TaskContext
-) -> list[Question]:
-    """What is open when a task goes on: what people have not answered, and what is wrong now."""
-    before = {question["id"]: question for question in asked}
-    now = {question["id"] for question in faults}
-    kept: list[Question] = []
-    for question in asked:
-        if question["kind"] != "inconsistent_state":
-            kept.append(question)
-        elif question["id"] not in now:
-            close(question, context)
-    return [*kept, *(before.get(one["id"]) or opened(one, context) for one in faults)]
-
-
     if not _is_new_go(state, context):
         return {}
     failed = {
@@ -205,18 +220,19 @@ def _still_asked(
     return {id: _tried_anew(record) for id, record in failed.items()}
 
 
+def _take_up_usage(state: TaskState, context: TaskContext) -> None:
+    spent = state.get("spent")
+    if spent:
+        context.usage.update(spent)
+        context.seconds_before = spent["seconds"]
+
+
 def _tried_anew(record: Record) -> Record:
     numbers = {"attempt": record.get("attempt", 0), "ended": record.get("ended", 0)}
     return cast("Record", {"state": "pending", **numbers})
 
 
 def _refuse_foreign(state: TaskState) -> None:
-    if state.get("graph_version") != GRAPH_VERSION:
-        raise UsageError(
-            "graph_version",
-            f"this task was written by graph version {state.get('graph_version')}, this program "
-            f"runs version {GRAPH_VERSION}: finish it with the program that began it",
-        )
     task = state.get("task") or {}
     if task.get("plan") and digest(task) != state.get("spec_digest"):
         raise UsageError("id_taken", "this thread holds another task: choose another id")
@@ -235,13 +251,6 @@ def cut_records(
     known = {id for id, _ in context.runner.known()} | {o["subtask"] for o in finished}
     changed: dict[str, Record] = {}
     for id, record in records.items():
-def _take_up_usage(state: TaskState, context: TaskContext) -> None:
-    spent = state.get("spent")
-    if spent:
-        context.usage.update(spent)
-        context.seconds_before = spent["seconds"]
-
-
         if record.get("state") != "running" or id in known:
             continue
         if "n" in record and container_of(id) is None:
@@ -260,60 +269,8 @@ def _take_up_usage(state: TaskState, context: TaskContext) -> None:
     return changed
 
 
-async def consistency(state: TaskState, context: TaskContext) -> list[Question]:
-    """The consistency report: what of inputs, tools and artifacts is not as the state says."""
-    unpinned = pin_fault(state, context)
-    faults = [unpinned["message"]] if unpinned else []
-    faults += [*_changed_digests(context), *await _missing_blobs(state, context)]
-    if not faults:
-        return []
-    shown = "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
-    return [
-        Question(
-            id=f"inconsistent-{int(context.clock() * 1000)}",
-            subtask=None,
-            kind="inconsistent_state",
-            text=(
-                f"The world is not what the task's state says: {shown}. Put it back as it was, "
-                f"then `surefoot resume {context.task_id}` checks again."
-            ),
-        )
-    ]
-
-
-def _changed_digests(context: TaskContext) -> list[str]:
-    faults: list[str] = []
-    for kind in context.expected:
-        before: JsonObject = context.expected[kind] or {}
-        now: JsonObject = context.manifest.get(kind) or {}
-        for name, value in before.items():
-            if name not in now:
-                faults.append(f"{kind} {name} is missing")
-            elif now[name] != value:
-                faults.append(f"{kind} {name} has changed")
-    return faults
-
-
-async def _missing_blobs(state: TaskState, context: TaskContext) -> list[str]:
-    wanted: dict[str, str] = {}
-    for id, record in (state.get("records") or {}).items():
-        for ref in record.get("artifacts", ()):
-            wanted[ref["sha256"]] = f"artifact {id}/{ref['name']}"
-        result = record.get("result") or {}
-        if "sha256" in result:
-            wanted[result["sha256"]] = f"result of {id}"
-    return [
-        f"{what} is missing" for sha, what in wanted.items() if not await context.store.exists(sha)
-    ]
-
-
 def _journal(state: TaskState, update: dict[str, Any], context: TaskContext) -> None:
     _journal_records(state, update, context)
-    for question in update["questions"]:
-        context.journal.question(
-            question["id"], subtask=None, kind=question["kind"], text=question["text"], open=True
-        )
-        context.journal.event("QuestionAsked", question=question["id"], reason=question["text"])
     moved: dict[str, Any] = {"from": state.get("status"), "to": update["status"]}
     reason = "go on from the last checkpoint"
     context.journal.event("TaskResumed", strategy="resume at the step", reason=reason, **moved)

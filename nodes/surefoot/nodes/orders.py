@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from surefoot.graph.attempts import timeout_s
 from surefoot.graph.index import container_of
+from surefoot.graph.model_ports import Brief
 from surefoot.graph.plan import Unit, Work, rung_work
 from surefoot.graph.ports import Binding, WorkOrder
 from surefoot.graph.references import Reference, find_references
@@ -27,7 +28,6 @@ def work_of(unit: Unit, record: Record, action: str) -> Work:
 
 def work_order(order: Order, state: TaskState, context: TaskContext, seen: Views) -> WorkOrder:
     """Complete one stored order with its unit, its work and what its references may see."""
-    id, action = order["subtask"], order["action"]
     id, action = order["subtask"], order["action"]
     record = (state.get("records") or {}).get(id) or Record()
     work = _with_given_args(work_of(seen.index.unit(id), record, action), record, action)
@@ -53,10 +53,9 @@ def _complete(
     context: TaskContext,
     seen: Views,
 ) -> WorkOrder:
+    id, action = order["subtask"], order["action"]
     records = state.get("records") or {}
-    record = records.get(id) or Record()
-    unit = seen.index.unit(id)
-    work = work_of(unit, record, action)
+    record, unit = records.get(id) or Record(), seen.index.unit(id)
     container = container_of(id)
     parent = records.get(container) if container else None
     bindings = _bindings(id, work, records, context, seen)
@@ -73,7 +72,7 @@ def _complete(
         timeout_s=timeout_s(work, context.specs.get(work.tool or "")),
         bindings=bindings,
         item=_item(id, parent),
-        brief=brief_of(state, context, seen, subtask=id) if _talks(work, action) else None,
+        brief=brief,
         criticism=record.get("criticism", ""),
         choices=tuple(record.get("choices", ())),
         removed=(*context.removed, *(state.get("replans") or {}).get("removed", ())),
@@ -81,14 +80,15 @@ def _complete(
         recovering=bool(record.get("cut")),
         said=record.get("said") or {},
         since=record.get("improving", 0) if action == "improve" else 0,
+        undoing=record.get("undoing"),
         wishes=tuple(record.get("wishes", ())),
         taken_back=record.get("taken_back", 0),
         inside=record.get("inside"),
-        undoing=record.get("undoing"),
         takes_slot=action in ("attempt", "improve") and work.kind != "group",
         scope=context.prefix,
         inputs=context.inputs,
     )
+
 
 def _with_given_args(work: Work, record: Record, action: str) -> Work:
     """The full version with the arguments that a person gave; a rung has its own."""
@@ -96,7 +96,6 @@ def _with_given_args(work: Work, record: Record, action: str) -> Work:
     if "args" not in record or on_rung or work.kind != "tool":
         return work
     return work.model_copy(update={"args": record["args"]})
-
 
 
 def _talks(work: Work, action: str) -> bool:

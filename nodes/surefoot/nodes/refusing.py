@@ -4,14 +4,14 @@ The choices are the milestone's own, in its order; a model may propose among tho
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from surefoot.graph.fingerprints import fingerprint
 from surefoot.graph.plain import canonical_json, digest
 from surefoot.graph.plan import Milestone, MilestoneChoice
 from surefoot.graph.questions import question_id
 from surefoot.graph.reflecting import at_milestone, criticism_in, evidence_text
-from surefoot.graph.state import Replan, TaskState
+from surefoot.graph.state import Back, Replan, TaskState
 from surefoot.graph.values import (
     Decision,
     DecisionKind,
@@ -36,8 +36,6 @@ UNJUDGED = {
 }
 """Task failures for a `judge` check that nobody decided, by its kind; a resume judges again."""
 
-Possible = Literal["replan", "ask", "fail"]
-
 
 async def milestone_failed(
     milestone: Milestone,
@@ -56,7 +54,11 @@ async def milestone_failed(
         return end(context, seen, "failed", unjudged, limits_of(state, context, seen))
     failure = Failure(kind="milestone_failed", message=_reasons(verdicts), retryable=False)
     obstacle = digest([milestone.id, fingerprint(failure, verdicts)])[:16]
-    possible = at_milestone(milestone.on_failure, replans=replans_for(state, context, obstacle))
+    possible = at_milestone(
+        milestone.on_failure,
+        replans=replans_for(state, context, obstacle),
+        rollback=milestone_may_go_back(state, context),
+    )
     choice, criticism = await _proposed(
         milestone, failure, verdicts, possible, state, context, seen
     )
@@ -66,12 +68,14 @@ async def milestone_failed(
     journal_task(context, seen, milestones=milestone_counts(state, context, seen, more=0))
     why = f"milestone {milestone.id!r} failed: {failure['message']}"
     ending = TaskFailure(code="milestone_failed", message=why, subtask=None)
+    if choice == "rollback":
+        return {"back": Back(by="milestone", reason=f"{why}\n{criticism}".strip())}
     if choice == "replan":
         reason = f"{why}\n{criticism}".strip()
         request = wish("milestone", reason, ending=ending, blocker=obstacle)
         return {"replan": request, **_decided("replan", why, state, context)}
     if choice == "ask":
-        return _asked(milestone, why, state, context)
+        return _asked(milestone, failure["message"], state, context)
     return end(context, seen, "failed", ending, limits_of(state, context, seen))
 
 
@@ -105,7 +109,7 @@ def milestone_counts(
         "total": len(seen.index.milestones),
         "passed": before + more,
         "failed": context.milestones_failed,
-        "rollbacks": 0,
+        "rollbacks": rollbacks_made(state),
     }
 
 
@@ -113,13 +117,13 @@ async def _proposed(
     milestone: Milestone,
     failure: Failure,
     verdicts: Sequence[JsonObject],
-    possible: Sequence[Possible],
+    possible: Sequence[MilestoneChoice],
     state: TaskState,
     context: TaskContext,
     seen: Views,
-) -> tuple[Possible, str]:
+) -> tuple[MilestoneChoice, str]:
     """A choice and a criticism: a model's where it is asked and answers, else the first."""
-    taken: tuple[Possible, ...] = ("replan", "ask")
+    taken: tuple[MilestoneChoice, ...] = ("replan", "rollback", "ask")
     open_choices = [choice for choice in taken if choice in possible]
     if len(open_choices) < 2 or not context.models.has("judge"):
         return possible[0], ""
@@ -136,7 +140,7 @@ async def _proposed(
         context.journal.event("FailureReflected", milestone=milestone.id, reason=str(away))
         return possible[0], ""
     proposed, criticism = criticism_in(answer.value)
-    choice = cast("Possible", proposed) if proposed in open_choices else possible[0]
+    choice = cast("MilestoneChoice", proposed) if proposed in open_choices else possible[0]
     context.journal.event(
         "FailureReflected", milestone=milestone.id, choice=choice, reason=criticism
     )
@@ -154,7 +158,7 @@ def _nobody_judged(verdicts: Sequence[JsonObject]) -> TaskFailure | None:
 
 
 def _say_what_cannot_be(
-    milestone: Milestone, possible: Sequence[Possible], context: TaskContext
+    milestone: Milestone, possible: Sequence[MilestoneChoice], context: TaskContext
 ) -> None:
     for choice in milestone.on_failure:
         if choice == "fail":
@@ -186,10 +190,9 @@ def _asked(
         ),
         facts={"milestone": milestone.id, "why": why},
     )
-    context.journal.question(id, subtask=None, kind="ask", text=text, open=True)
-    context.journal.event("QuestionAsked", question=id, milestone=milestone.id, reason=text)
-    question = Question(id=id, subtask=None, kind="ask", text=text)
-    questions = [*(state.get("questions") or ()), question]
+    can_plan = context.models.has("planner")
+    choices = ["judge", "rollback", *(["replan"] if can_plan else []), "fail"]
+    questions = [*(state.get("questions") or ()), opened(question, context, choices=choices)]
     return {"questions": questions, **_decided("ask", why, state, context)}
 
 

@@ -15,6 +15,8 @@ from surefoot.graph.values import Decision, JsonObject, Record, TaskFailure
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, limits_of, views
 from surefoot.nodes.planning import draft_report, summary
 from surefoot.nodes.replanning import ended, request_of, required_goal, stands_for
+from surefoot.nodes.stable_points import with_start
+from surefoot.nodes.ways_back import rollbacks_made
 from surefoot.nodes.wishes import is_made_by_model, limits_on_replans
 
 
@@ -28,7 +30,7 @@ async def check_replan(state: TaskState, context: TaskContext) -> dict[str, Any]
     if candidate is not None:
         faults += await _found(candidate, request, state, context)
         if not faults:
-            return _adopt(candidate, request, state, context)
+            return await with_start(_adopt(candidate, request, state, context), state, context)
     context.journal.event("ReplanRejected", faults=faults, reason=summary(faults), by=request["by"])
     out_of_rounds = request.get("rounds", 0) >= limits_on_replans(state, context).plan_rounds
     if request.get("plan") is not None or out_of_rounds:
@@ -85,6 +87,7 @@ def _adopt(
         removed=gone,
         strategy="replan",
         command=request.get("command"),
+        require=request.get("require"),
     )
     _announce({**state, **update}, update["records"], state, context)
     return update
@@ -111,7 +114,7 @@ def _announce(
             "total": len(seen.index.milestones),
             "passed": passed,
             "failed": context.milestones_failed,
-            "rollbacks": 0,
+            "rollbacks": rollbacks_made(before),
         },
     )
 

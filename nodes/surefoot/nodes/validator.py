@@ -22,6 +22,7 @@ from surefoot.nodes.planning import (
     summary,
 )
 from surefoot.nodes.replan_judging import check_replan
+from surefoot.nodes.stable_points import with_start
 
 
 async def check_plan(state: TaskState, context: TaskContext) -> dict[str, Any]:
@@ -29,7 +30,7 @@ async def check_plan(state: TaskState, context: TaskContext) -> dict[str, Any]:
     if state.get("replan"):
         return await check_replan(state, context)
     if state.get("plan"):
-        return _check_given(state, context)
+        return await with_start(_check_given(state, context), state, context)
     planning = planning_of(state)
     draft, stage = planning.get("draft"), planning.get("stage", "plan")
     if draft is None:
@@ -43,7 +44,7 @@ async def check_plan(state: TaskState, context: TaskContext) -> dict[str, Any]:
     settled: Round = {**planning, "faults": [], "draft": None}
     if judged.goal is not None:
         return _pin_goal(judged.goal, settled, context)
-    return _accept(judged, settled, state, context)
+    return await with_start(_accept(judged, settled, state, context), state, context)
 
 
 def after_validator(state: TaskState) -> Literal["planner", "dispatcher", "end"]:

@@ -42,6 +42,7 @@ _COMMANDS = {
     "retry": step_commands.retry,
     "edit": step_commands.edit,
     "replan": step_commands.replan,
+    "rollback": step_commands.rollback,
     "validate": check_commands.validate,
     "schema": check_commands.schema,
     "doctor": check_commands.doctor,

@@ -296,6 +296,28 @@ class Surefoot:
         given = Edit(result=result, artifacts=contents, args=None if args is None else dict(args))
         return await edit(await self.engine(), id, subtask, given, objects=tools)
 
+    async def rollback(
+        self, id: str, milestone: str, *, tools: "Sequence[BaseTool]" = ()
+    ) -> JsonObject:
+        """Go back to a passed milestone, or to `start`: state, workspace, artifacts and effects.
+
+        Args:
+            id: of a task that nobody runs; a completed one may go back as well. It is paused
+                afterwards: `resume` does the rest again.
+            milestone: that has passed, or `start`.
+            tools: the tool objects that the task was made with.
+
+        Returns:
+            `{"applied": "rollback", "milestone", "reopened"}`: what is to be done again.
+
+        Raises:
+            UsageError: there is no such task, it runs or is cancelled, or there is no way back to
+                that milestone.
+        """
+        from surefoot.graph.stepping_in import rollback
+
+        return await rollback(await self.engine(), id, milestone, objects=tools)
+
     async def replan(
         self,
         id: str,
@@ -407,6 +429,7 @@ class Surefoot:
     retry_sync = _in_own_loop(retry)
     edit_sync = _in_own_loop(edit)
     replan_sync = _in_own_loop(replan)
+    rollback_sync = _in_own_loop(rollback)
     validate_sync = _in_own_loop(validate)
     status_sync = _in_own_loop(status)
     list_sync = _in_own_loop(list)

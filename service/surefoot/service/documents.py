@@ -189,6 +189,7 @@ def artifact_entry(row: Row) -> JsonObject:
         "size": row["size"],
         "media_type": row["media_type"],
         "time": iso(row["at"]),
+        "withdrawn": row["withdrawn_at"] is not None,
     }
 
 

@@ -189,7 +189,7 @@ class Looker:
     async def artifact(
         self, store: "ArtifactStore", id: str | None, name: str, version: int | None = None
     ) -> tuple[JsonObject, bytes]:
-        """One artifact: its entry and its content; the newest version unless one is named.
+        """One artifact: its entry and its content; the newest good version unless one is named.
 
         Raises:
             UsageError: `unknown_artifact`, or `ambiguous_artifact` (several subtasks have one of
@@ -197,7 +197,11 @@ class Looker:
         """
         task = await self.task(id)
         rows = documents.matching_artifacts(await self.readers.artifact_rows(task["id"]), name)
-        found = [row for row in rows if version is None or row["version"] == version]
+        found = [
+            row
+            for row in rows
+            if row["version"] == version or (version is None and row["withdrawn_at"] is None)
+        ]
         owners = sorted({row["subtask"] for row in found})
         if not found:
             which = name if version is None else f"{name} version {version}"

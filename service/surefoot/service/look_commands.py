@@ -188,7 +188,7 @@ def artifacts(
                 deliver_artifact(entry, content, to, out)
                 return
             entries = await surefoot.artifacts(id)
-            columns = ["name", "version", "size", "media_type", "attempt", "time"]
+            columns = ["name", "version", "size", "media_type", "attempt", "time", "withdrawn"]
             out.rows(entries, columns, none="the task has no artifacts")
 
     carry_out(work, out)

@@ -89,6 +89,7 @@ def resume(
         float | None, typer.Option("--max-cost-usd", metavar="N", min=0)
     ] = None,
     replans: Annotated[int | None, typer.Option("--replans", metavar="N", min=0)] = None,
+    rollbacks: Annotated[int | None, typer.Option("--rollbacks", metavar="N", min=0)] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,
@@ -102,6 +103,7 @@ def resume(
         "max_failures": max_failures,
         "max_cost_usd": max_cost_usd,
         "replans": replans,
+        "rollbacks": rollbacks,
     }
 
     async def work() -> int:

@@ -1,4 +1,4 @@
-"""The commands by which people step in: pause, skip, retry, edit, replan."""
+"""The commands by which people step in: pause, skip, retry, edit, replan, rollback."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -138,13 +138,33 @@ def _carry_out_about(
     carry_out(work, out)
 
 
+def rollback(
+    id: TaskArgument,
+    milestone: Annotated[
+        str, typer.Argument(metavar="MILESTONE", help="One that has passed, or `start`.")
+    ],
+    *,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Go back to a milestone, or to the start: only what came after it is done again.
+
+    Records, workspace and artifacts are what they were; effects since then are compensated where
+    they can be. The task must not be running, and is paused afterwards: resume it.
+    """
+    _carry_out_about(id, lambda surefoot: surefoot.rollback(id, milestone), json=json, debug=debug)
+
+
 _DONE = {"skip": "skipped", "retry": "is tried again", "edit": "edited"}
 
 
 def _said(id: str, outcome: JsonObject, status: str) -> str:
     """One line: `t: list edited; to be done again: count, report (paused)`."""
-    again: list[str] = [one for one in outcome["reopened"] if one != outcome["subtask"]]
-    line = f"{id}: {outcome['subtask']} {_DONE[outcome['applied']]}"
+    again: list[str] = [one for one in outcome["reopened"] if one != outcome.get("subtask")]
+    if outcome["applied"] == "rollback":
+        line = f"{id}: back to {outcome['milestone']!r}"
+    else:
+        line = f"{id}: {outcome['subtask']} {_DONE[outcome['applied']]}"
     if again:
         shown = ", ".join(again[:MOST_NAMED])
         more = f" and {len(again) - MOST_NAMED} more" if len(again) > MOST_NAMED else ""

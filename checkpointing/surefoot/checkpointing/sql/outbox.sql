@@ -62,11 +62,12 @@ artifacts_in as (
             as (subtask text, name text, attempt int, sha256 text, size bigint, media_type text, at double precision)
     ) with ordinality as a (subtask, name, attempt, sha256, size, media_type, at, place)
     left join lateral (
-        select o.version, o.sha256, o.attempt from surefoot.artifacts o
+        select o.version, o.sha256, o.attempt, o.withdrawn_at from surefoot.artifacts o
         where o.task_id = fence.id and o.subtask = a.subtask and o.name = a.name
         order by o.version desc limit 1
     ) newest on true
-    where newest.version is null or (newest.sha256, newest.attempt) <> (a.sha256, a.attempt)
+    where newest.version is null or newest.withdrawn_at is not null
+        or (newest.sha256, newest.attempt) <> (a.sha256, a.attempt)
 )
 
 -- name: withdrawals

@@ -50,7 +50,7 @@ select * from surefoot.artifacts where task_id = %(id)s order by subtask, name, 
 -- name: artifact_row
 select * from surefoot.artifacts
 where task_id = %(id)s and subtask = %(subtask)s and name = %(name)s
-    and (%(version)s::numeric is null or version = %(version)s)
+    and (version = %(version)s or (%(version)s::numeric is null and withdrawn_at is null))
 order by version desc limit 1
 
 -- name: question_rows
