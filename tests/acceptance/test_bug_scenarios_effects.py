@@ -1,0 +1,129 @@
+"""D06 through the command: effects that fail, time out or are unknown, and the view of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenes import Scene, subtask, task
+
+from surefoot.graph.settings import Settings
+
+TOOLS = '''
+import time
+from pathlib import Path
+
+from langchain_core.tools import tool
+
+from surefoot.tools import ToolContext, effect
+
+
+def say(file, text):
+    with Path(file).open("a") as out:
+        out.write(text + "\\n")
+
+
+def unbook(args, result, context):
+    say(args["file"], "unbook")
+
+
+def later(how, context):
+    if context.failed_attempts == 0 and how == "raise":
+        raise OSError("connection lost")
+    if context.failed_attempts == 0 and how == "hang":
+        time.sleep(600)
+    return context.failed_attempts
+
+
+@effect("reversible", compensate=unbook)
+@tool
+def book(file: str, how: str, context: ToolContext) -> int:
+    """Book."""
+    say(file, "book")
+    return later(how, context)
+
+
+@tool
+def send(file: str, how: str, context: ToolContext) -> int:
+    """Send."""
+    say(file, "send")
+    return later(how, context)
+
+
+@effect("idempotent")
+@tool
+def clear(file: str) -> None:
+    """Clear."""
+    say(file, "clear")
+
+
+TOOLS = [book, send, clear]
+'''
+
+
+@pytest.fixture
+def scene(settings: Settings, tmp_path: Path) -> Scene:
+    return Scene(settings, tmp_path / "files")
+
+
+def run(scene: Scene, tool: str, how: str, **fields: Any) -> tuple[int, list[str]]:
+    """Run a task of one call that is good enough from the second attempt on."""
+    world = scene.folder / "world"
+    one = subtask("only", tool, {"file": str(world), "how": how}, **fields)
+    one["success"] = [{"type": "result", "json_schema": {"minimum": 1}}]
+    one.setdefault("retries", {"max_attempts": 2, "backoff_seconds": 0})
+    written = task([one], tools=[scene.write("effect_tools.py", TOOLS)])
+    done = scene.command("run", scene.file(written), "--id", "t", "--quiet")
+    return done.code, world.read_text().split()
+
+
+def effects(scene: Scene) -> list[dict[str, Any]]:
+    done = scene.command("effects", "t", "--json")
+    assert (done.code, done.err) == (0, ""), done
+    assert not any(
+        isinstance(value, dict | list) for row in done.document for value in row.values()
+    )
+    return done.document
+
+
+@pytest.mark.parametrize("how", ["fine", "raise", "hang"])
+def test_a_reversible_effect_is_done_undone_and_done(scene: Scene, how: str) -> None:
+    assert run(scene, "book", how, timeout_seconds=1) == (0, ["book", "unbook", "book"])
+    (row,) = effects(scene)
+    assert (row["subtask"], row["tool"], row["effect"]) == ("only", "book", "reversible")
+    assert (row["attempt"], row["state"], row["rolled_back"]) == (2, "done", False)
+    assert f'"how":"{how}"' in row["args"]
+    shown = scene.command("effects", "t")
+    assert shown.code == 0
+    assert "reversible" in shown.out
+
+
+@pytest.mark.parametrize("how", ["fine", "raise", "hang"])
+def test_an_undo_clears_what_a_failed_attempt_left(scene: Scene, how: str) -> None:
+    undo = {"tool": "clear", "args": {"file": str(scene.folder / "world")}}
+    code, said = run(scene, "send", how, timeout_seconds=1, undo=undo)
+    assert (code, said) == (0, ["send", "clear", "send"])
+    assert {(row["tool"], row["state"], row["undo"]) for row in effects(scene)} == {
+        ("send", "done", False),
+        ("clear", "done", True),
+    }
+
+
+@pytest.mark.parametrize("how", ["raise", "hang"])
+def test_what_nobody_knows_waits_for_a_person_and_is_not_repeated(scene: Scene, how: str) -> None:
+    code, said = run(scene, "send", how, timeout_seconds=1)
+    assert (code, said) == (3, ["send"])
+    assert scene.command("resume", "t", "--quiet").code == 3
+    assert (scene.folder / "world").read_text().split() == ["send"]
+    (row,) = effects(scene)
+    assert row["state"] == "intent"
+
+
+def test_an_irreversible_effect_is_never_made_twice_by_retries(scene: Scene) -> None:
+    retries = {"max_attempts": 3, "backoff_seconds": 0}
+    code, said = run(scene, "send", "fine", retries=retries)
+    assert (code, said) == (1, ["send"])
+
+
+def test_effects_of_an_unknown_task_are_refused(scene: Scene) -> None:
+    done = scene.command("effects", "none", "--json")
+    assert done.code_and_error == (2, "unknown_task")
