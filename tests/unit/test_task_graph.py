@@ -102,7 +102,10 @@ async def test_later_work_starts_only_after_the_milestone_passed(world: World) -
 async def test_a_failed_milestone_falls_through_its_choices_and_says_so(world: World) -> None:
     check = {"type": "result", "path": "x", "equals": 2}
     m = {"id": "m", "after": "a", "checks": [check], "on_failure": ["rollback", "replan"]}
-    out = await world.run(task(tool("a", args={"x": 1}), tool("b", "echo", "a"), milestones=[m]))
+    given = task(
+        tool("a", args={"x": 1}), tool("b", "echo", "a"), milestones=[m], limits={"rollbacks": 0}
+    )
+    out = await world.run(given)
     assert out["ending"]["code"] == "milestone_failed"
     assert "'m'" in out["ending"]["message"]
     passed_over = [
@@ -117,7 +120,7 @@ async def test_a_failed_milestone_falls_through_its_choices_and_says_so(world: W
 async def test_a_failed_milestone_asks_and_is_judged_again_by_a_resume(world: World) -> None:
     there = world.bench.folder / "workspace" / "there.txt"
     check = {"type": "file", "path": str(there)}
-    m = {"id": "m", "after": "a", "checks": [check]}
+    m = {"id": "m", "after": "a", "checks": [check], "on_failure": ["ask"]}
     out = await world.run(task(tool("a"), tool("b", "echo", "a"), milestones=[m]))
     assert out["status"] == "waiting"
     assert [q["id"] for q in out["questions"]] == ["milestone-m-1"]
