@@ -110,7 +110,10 @@ def test_the_start_always_exists(scene: Scene, log: Path) -> None:
     given = planned([act(log, "a", "mark"), act(log, "b", "mark", "a")], [])
     assert scene.command("run", scene.file(given), "--id", "t1").code == 0
     told_so = scene.command("rollback", "t1", "start")
-    assert (told_so.code, told_so.out) == (0, "t1: back to 'start'; to be done again: a, b (paused)\n")
+    assert (told_so.code, told_so.out) == (
+        0,
+        "t1: back to 'start'; to be done again: a, b (paused)\n",
+    )
     assert scene.command("status", "t1", "--json").document["progress"] == 0
     assert scene.command("resume", "t1").code == 0
     assert told(log) == ["a", "b", "a", "b"]
@@ -157,7 +160,9 @@ def test_effects_are_taken_back_newest_first_and_what_stays_answers(
     assert told(log) == [*before, *back, "book b", "book d", "e"]
     assert scene.command("result", "t1", "c").out == sent
     rows = scene.rows("select tool, state, rolled_back from surefoot.effects order by key")
-    assert all(row["state"] == "done" and not row["rolled_back"] for row in rows if row["tool"] == "send")
+    assert all(
+        row["state"] == "done" and not row["rolled_back"] for row in rows if row["tool"] == "send"
+    )
 
 
 def test_the_workspace_is_what_it_was_and_what_lay_there_is_kept(

@@ -1,4 +1,4 @@
-"""Tools that leave lines outside and can take some of them back: what is done, undone, done again."""
+"""Tools that leave lines outside, and can take some back: done, undone, done again."""
 
 import fcntl
 import os
