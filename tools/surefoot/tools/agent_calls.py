@@ -67,7 +67,7 @@ class OrderCalls:
         self._requests, self._calls = requests, calls
         self._values, self._store = values, store
         self._count = count
-        self._recovering = order.recovering
+        self._recovering = order.recovering and order.go != order.attempt
 
     @property
     def may_write(self) -> bool:
