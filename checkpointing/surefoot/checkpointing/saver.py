@@ -32,6 +32,7 @@ from surefoot.checkpointing.lease import Lease
 from surefoot.checkpointing.outbox import Fence, Outbox, drop_landed, run_fenced
 from surefoot.checkpointing.queries import queries
 from surefoot.checkpointing.serializer import StrictSerializer
+from surefoot.graph.errors import LeaseLost
 
 PUSH = "__pregel_push"
 """Written by `update_state` after its checkpoint; nothing follows that would take it along."""
@@ -110,6 +111,23 @@ class TaskSaver(AsyncPostgresSaver):
             if place[0] == thread_id or (thread_id is None and place[0] not in self.groups):
                 del self._buffered[place]
         self.groups.get(thread_id or "", self.journal).discard()
+
+    async def remove(self, thread_id: str) -> None:
+        """Remove a thread with all that was saved of it."""
+        self.leave(thread_id)
+        parameters = {
+            "thread_id": thread_id,
+            "task_id": self.lease.task_id,
+            "epoch": self.lease.epoch,
+        }
+
+        async def statement(connection: AsyncConnection[DictRow], again: bool) -> None:
+            del again  # removing twice changes nothing
+            cursor = await connection.execute(queries("retention")["remove_thread"], parameters)
+            if await cursor.fetchone() is None:
+                raise LeaseLost(self.lease.task_id)
+
+        await self._kept.run(statement)
 
     def leave(self, thread_id: str) -> None:
         """A thread beside the task's is not written any more here: forget what belongs to it."""

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from langchain_core.tools import BaseTool
 
 from surefoot.checkpointing.database import Database
+from surefoot.checkpointing.outbox import Fence
 from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.saver import TaskSaver
+from surefoot.checkpointing.task_tables import TaskTables
+from surefoot.checkpointing.workspace import WorkspaceSnapshots
 from surefoot.graph.agent_ports import OnStep
 from surefoot.graph.control import TaskControl
 from surefoot.graph.errors import DatabaseUnavailable, LeaseLost, UsageError
@@ -25,9 +29,9 @@ from surefoot.graph.manifest import declared_inputs, manifest
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.modelling import OpenModels, open_models
 from surefoot.graph.nesting import Groups
-from surefoot.graph.ports import ArtifactStore, Journal, Ledger
+from surefoot.graph.ports import ArtifactStore, Journal, Ledger, WorkOrder, Workspace
 from surefoot.graph.settings import Settings
-from surefoot.graph.subtask import SubtaskAgent
+from surefoot.graph.subtask import OnLost, SubtaskAgent
 from surefoot.graph.task import Goal
 from surefoot.graph.tool_ports import Hold
 from surefoot.graph.values import Json, JsonObject, Usage
@@ -64,6 +68,8 @@ class Stored:
     reserved: bool
     expected: JsonObject
     milestones_failed: int
+    row: Mapping[str, Json]
+    """All of it."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Json]) -> "Stored":
@@ -88,7 +94,13 @@ class Stored:
                 "tools module": row["tools_digest"] or {},
             },
             milestones_failed=milestones.get("failed", 0),
+            row=row,
         )
+
+    @property
+    def begun(self) -> bool:
+        """Whether a life of the task has saved anything."""
+        return bool(self.row["graph_version"])
 
     @property
     def task(self) -> JsonObject:
@@ -193,7 +205,10 @@ async def open_task(
     host = await start_host(stored, shared, objects, on_log, hold)
     try:
         found = await asyncio.to_thread(manifest, stored.inputs, host.specs)
-        runner = _runner(stored, shared, host, groups, models=models, savers=(saver, steps))
+        workspace = _workspace(stored, shared, saver)
+        runner = _runner(
+            stored, shared, host, groups, models=models, savers=(saver, steps), workspace=workspace
+        )
     except BaseException:
         with contextlib.suppress(Exception):
             await host.close()
@@ -209,6 +224,7 @@ async def open_task(
         slots=stored.concurrency,
         models=models.client,
         ledger=shared.ledger,
+        workspace=workspace,
         usage=stored.usage,
         raised=stored.spec.get("raised") or {},
         manifest=found,
@@ -220,6 +236,10 @@ async def open_task(
         model_names=(shared.settings.model,) if shared.settings.model else (),
         on_goal=runner.heed,
         inner=inner,
+        insides=groups,
+        has_models=models.client.has("executor"),
+        tables=TaskTables(shared.database, stored.row),
+        task_file={"task": {**stored.task, "plan": None}, "task_dir": str(stored.task_dir)},
     )
     models.serve(context)
     groups.serve(context, runner)
@@ -236,10 +256,6 @@ async def _models(stored: Stored, shared: Shared, saver: TaskSaver) -> OpenModel
         configured=shared.settings.model,
         database=shared.database,
         lease=saver.lease,
-        insides=groups,
-        has_models=models.client.has("executor"),
-        tables=TaskTables(shared.database, stored.row),
-        task_file={"task": {**stored.task, "plan": None}, "task_dir": str(stored.task_dir)},
         journal=saver.journal,
         store=shared.store,
     )
@@ -253,6 +269,7 @@ async def _inner_states(task_id: str, database: Database) -> InnerStates:
         states={row["id"]: row["state"] for row in rows},
         expanded={row["id"]: row["n"] for row in rows if row["n"] is not None},
         plans=await readers.group_plans(task_id) if rows else {},
+        begun={row["id"].rpartition("/")[0] for row in rows},
     )
 
 
@@ -264,6 +281,7 @@ def _runner(
     *,
     models: OpenModels,
     savers: tuple[TaskSaver, TaskSaver],
+    workspace: Workspace,
 ) -> LocalRunner:
     goal = Goal.model_validate(stored.task["goal"])
     saver, steps = savers
@@ -280,6 +298,7 @@ def _runner(
         inputs=stored.inputs,
         prohibitions=goal.prohibitions,
         clock=time.time,
+        snapshots=workspace,
         on_step=on_step,
         agent=partial(
             SubtaskAgent,
@@ -288,10 +307,24 @@ def _runner(
             on_step=on_step,
             forget=steps.leave,
             count_step=models.take_step,
+            on_lost=_loss_writer(saver.journal, groups),
+            begin_anew=steps.remove,
         ),
         nest=groups.run,
         reflect=criticise_with(models.client),
         judge=judge_with(models.client, room_chars=room_for(_window(stored))),
+    )
+
+
+def _workspace(stored: Stored, shared: Shared, saver: TaskSaver) -> WorkspaceSnapshots:
+    """Snapshots of the workspace, without what is ours where that lies in it."""
+    parts = urlsplit(shared.settings.artifacts_url)
+    own = [Path(unquote(parts.path))] if parts.scheme == "file" else []
+    return WorkspaceSnapshots(
+        stored.workspace,
+        store=shared.store,
+        fence=Fence(shared.database, saver.lease),
+        skip=[shared.settings.home, *own],
     )
 
 
@@ -321,6 +354,22 @@ def _step_writer(task: Journal, groups: Groups) -> OnStep:
         journal.subtask(subtask, **columns)
 
     return on_step
+
+
+def _loss_writer(task: Journal, groups: Groups) -> OnLost:
+    """Tells of an agent's go that starts from scratch, because its thread is not whole."""
+
+    def on_lost(order: WorkOrder, lost: str) -> None:
+        told, subtask = groups.journal_of(order.subtask)
+        (told or task).event(
+            "AgentThreadLost",
+            subtask=subtask,
+            attempt=order.attempt,
+            strategy="rerun the subtask",
+            reason=f"{lost}: the go starts from scratch, and what it did outside answers it",
+        )
+
+    return on_lost
 
 
 def _window(stored: Stored) -> int:

@@ -7,7 +7,7 @@ Every model reply and every call is a superstep of its own, saved before the nex
 always entered at START with its go's number, and goes on where it stands.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 
 from surefoot.graph.agent_ports import OnStep
+from surefoot.graph.agent_threads import lost_steps
 from surefoot.graph.model_ports import ModelClient
 from surefoot.graph.plan import Votes
 from surefoot.graph.ports import WorkOrder
@@ -31,6 +32,8 @@ from surefoot.tools.stopping import Stop
 
 RECURSION_LIMIT = 2**31 - 1
 """Supersteps per go: as good as none; a go ends by its own bounds."""
+
+OnLost = Callable[[WorkOrder, str], None]
 
 ENDS_THE_VOTE = ("model_unavailable", "timeout")
 """Failures of a sample that another sample would meet as well."""
@@ -59,6 +62,14 @@ def _nothing_to_forget(thread: str) -> None:
     del thread
 
 
+def _nobody_is_told(order: WorkOrder, lost: str) -> None:
+    del order, lost
+
+
+async def _nothing_to_remove(thread: str) -> None:
+    del thread
+
+
 class SubtaskAgent:
     """Carries out `agent` work: one go on its thread, or a vote among samples of it.
 
@@ -69,6 +80,8 @@ class SubtaskAgent:
             which a node has queued never leave before that node's superstep is over.
         on_step: told around every step.
         count_step: takes a step from the task's budget before every call of a tool.
+        on_lost: told of a go whose thread is not whole, and what is missing of it.
+        begin_anew: removes what is left of such a thread (`TaskSaver.remove`).
         forget: told the thread that is no longer run here (`TaskSaver.leave`).
     """
 
@@ -81,8 +94,11 @@ class SubtaskAgent:
         on_step: OnStep | None = None,
         forget: Callable[[str], None] = _nothing_to_forget,
         count_step: CountStep | None = None,
+        on_lost: OnLost = _nobody_is_told,
+        begin_anew: Callable[[str], Awaitable[None]] = _nothing_to_remove,
     ) -> None:
         self._work, self._models, self._on_step = work, models, on_step
+        self._on_lost, self._begin_anew = on_lost, begin_anew
         self._forget, self._count_step = forget, count_step
         self._samples = Samples(host=work.host, values=work.values, store=work.store)
         graph: Any = build_subtask_graph()
@@ -130,7 +146,7 @@ class SubtaskAgent:
             "recursion_limit": RECURSION_LIMIT,
         }
         if order.recovering and order.go != order.attempt:
-            await self._show_resumed(config, context)
+            await self._take_up(config, context)
         try:
             state: SubtaskState = await self._graph.ainvoke(
                 {"go": order.go}, config, context=context, durability="sync"
@@ -146,9 +162,19 @@ class SubtaskAgent:
             steps=state.get("step", 0),
         )
 
-    async def _show_resumed(self, config: Any, context: StepContext) -> None:
+    async def _take_up(self, config: Any, context: StepContext) -> None:
+        """Show where a cut go goes on; where its thread is not whole it starts from scratch.
+
+        What it did outside then answers the same calls, by the ledger.
+        """
         saved = await self._graph.aget_state(config)
-        context.tell("pending", MODEL, saved.values.get("step", 0) + 1)
+        lost = lost_steps(saved.values)
+        if not lost:
+            context.tell("pending", MODEL, saved.values.get("step", 0) + 1)
+            return
+        if context.sample == 0 or saved.values:
+            self._on_lost(context.order, lost)
+        await self._begin_anew(config["configurable"]["thread_id"])
 
     async def _vote(self, order: WorkOrder, votes: Votes, go: Any) -> GoEnd:
         """Take samples one after the other until one answer is ahead by enough.

@@ -141,6 +141,8 @@ class TaskContext:
     """The task's status before such a go: it stays where nothing was changed."""
     changed: bool = False
     """A command changed something in this go."""
+    unsaved: tuple[int, int] = (0, 0)
+    """Steps and failures counted here since the last superstep that is surely saved."""
     applied: list[Applied] = field(default_factory=list[Applied])
     """What `state.applied` is once the present superstep is saved."""
     over: bool = False
@@ -211,6 +213,12 @@ class TaskContext:
         for each in self.around():
             each.usage["steps"] += steps
             each.usage["failures"] += failures
+        self.unsaved = (self.unsaved[0] + steps, self.unsaved[1] + failures)
+
+    def spend_again(self) -> None:
+        """The last superstep was lost and comes again: what it counted is not counted twice."""
+        steps, failures = self.unsaved
+        self.spend(steps=-steps, failures=-failures)
 
     def count_call(self, subtask: str | None) -> None:
         """Count the step of a model call before it is sent; see `take_step`."""

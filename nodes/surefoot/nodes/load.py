@@ -60,7 +60,8 @@ def after_load(state: TaskState) -> Literal["planner", "dispatcher", "reflector"
     """The way from load: by what the state already holds."""
     if state.get("status") in ("completed", "cancelled", "paused", "failed"):
         return "end"  # nothing is left to do, or nothing is there to apply a command to
-    if any(q["kind"] == "inconsistent_state" for q in state.get("questions") or ()):
+    waits = state.get("status") == "waiting"  # not so in a go that brings the answer
+    if waits and any(q["kind"] == "inconsistent_state" for q in state.get("questions") or ()):
         return "human"
     if state.get("finished"):
         return "reflector"
