@@ -35,7 +35,7 @@ def check(storm: Storm, sql: Sql) -> None:
         (task,) = sql.rows("select * from surefoot.tasks where id = %s", id)
         assert (task["status"], task["progress"], task["failure"]) == ("completed", 1.0, None)
         assert task["acquired_by"] is None
-        assert task["failures"] == 2 * len(plans.ENDED)
+        assert task["failures"] == 2 * len(plans.ENDED), task["failures"]
         rows = sql.rows("select * from surefoot.subtasks where task_id = %s", id)
         states = {row["id"]: row["state"] for row in rows}
         assert states == dict.fromkeys(all_ids(), "completed")

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -152,13 +153,14 @@ async def test_votes_go_on_over_lost_connections_and_pay_for_no_ballot_twice(
     settings: Settings, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, asked = Scene(settings, tmp_path / "files"), Counter[str]()
-    cuts: list[int] = []
+    cutting, cuts = threading.Lock(), list[int]()
 
     def answer(seen: Seen) -> Said:
         voter = next(f"v{n}" for n in range(VOTERS) if seen.says(f"[v{n}]"))
         asked[voter] += 1
         if asked[voter] in CUT_AT:
-            cuts.append(sql.cut_connections())
+            with cutting:  # else they cut each other
+                cuts.append(sql.cut_connections())
         return finish(BALLOTS[min(asked[voter], len(BALLOTS)) - 1])
 
     votes = {"ahead_by": AHEAD_BY, "max_samples": 15}

@@ -379,6 +379,7 @@ class Groups:
             except DatabaseUnavailable:
                 lost = True
                 group.context.forget()
+                group.context.spend_again()
                 await self._threads.recover(group.thread)
 
     async def _close(self, group: _Group) -> None:

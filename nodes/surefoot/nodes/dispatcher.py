@@ -62,6 +62,7 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     limits = limits_of(state, context, seen)
     settle_wishes(state, context)
     tell_senders(state, context)
+    context.unsaved = (0, 0)  # what led here is saved
     change = await apply_commands(state, context, seen)
     update = update_of(change, state)
     state = _changed(state, update)
