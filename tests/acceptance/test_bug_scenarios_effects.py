@@ -1,5 +1,6 @@
 """D06 through the command: effects that fail, time out or are unknown, and the view of them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,19 @@ def say(file, text):
 
 
 def unbook(args, result, context):
+    if args["how"] == "locked":
+        raise OSError("locked")
     say(args["file"], "unbook")
 
 
 def later(how, context):
     if context.failed_attempts == 0 and how == "raise":
         raise OSError("connection lost")
+    if context.attempt == 1 and how == "raise once":
+        raise OSError("connection lost")
     if context.failed_attempts == 0 and how == "hang":
         time.sleep(600)
-    return context.failed_attempts
+    return context.attempt - 1
 
 
 @effect("reversible", compensate=unbook)
@@ -68,9 +73,9 @@ def scene(settings: Settings, tmp_path: Path) -> Scene:
 def run(scene: Scene, tool: str, how: str, **fields: Any) -> tuple[int, list[str]]:
     """Run a task of one call that is good enough from the second attempt on."""
     world = scene.folder / "world"
-    one = subtask("only", tool, {"file": str(world), "how": how}, **fields)
-    one["success"] = [{"type": "result", "json_schema": {"minimum": 1}}]
-    one.setdefault("retries", {"max_attempts": 2, "backoff_seconds": 0})
+    one = subtask("only", tool, {"file": str(world), "how": how})
+    one |= {"success": [{"type": "result", "json_schema": {"minimum": 1}}]}
+    one |= {"retries": {"max_attempts": 2, "backoff_seconds": 0}, **fields}
     written = task([one], tools=[scene.write("effect_tools.py", TOOLS)])
     done = scene.command("run", scene.file(written), "--id", "t", "--quiet")
     return done.code, world.read_text().split()
@@ -116,6 +121,70 @@ def test_what_nobody_knows_waits_for_a_person_and_is_not_repeated(scene: Scene, 
     assert (scene.folder / "world").read_text().split() == ["send"]
     (row,) = effects(scene)
     assert row["state"] == "intent"
+
+
+def question_of(scene: Scene, kind: str) -> str:
+    """The id of the one open question."""
+    (asked,) = scene.command("questions", "t", "--json").document
+    assert asked["kind"] == kind, asked
+    return asked["id"]
+
+
+def goes_on(scene: Scene, kind: str, answer: str) -> tuple[int, list[str]]:
+    """Answer the one open question and let the task go on."""
+    done = scene.command("answer", "t", question_of(scene, kind), answer, "--json")
+    assert done.code == 0, done
+    code = scene.command("resume", "t", "--quiet").code
+    return code, (scene.folder / "world").read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        ('{"done": true, "result": 7}', 0, ["send"]),
+        ("not_done", 0, ["send", "send"]),
+        ("fail", 1, ["send"]),
+    ],
+)
+def test_a_person_settles_what_nobody_knows(
+    scene: Scene, answer: str, code: int, said: list[str]
+) -> None:
+    assert run(scene, "send", "raise once", timeout_seconds=1) == (3, ["send"])
+    assert goes_on(scene, "unknown_effect", answer) == (code, said)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"), [("true", 0, ["book"]), ("no: not today", 1, [])]
+)
+def test_a_person_approves_a_call(scene: Scene, answer: str, code: int, said: list[str]) -> None:
+    good: Any = {"success": [{"type": "result"}], "retries": None}
+    (scene.folder / "world").touch()
+    assert run(scene, "book", "fine", approve="always", **good) == (3, [])
+    assert goes_on(scene, "approve", answer) == (code, said)
+
+
+def test_a_person_undoes_what_could_not_be_undone(scene: Scene) -> None:
+    assert run(scene, "book", "locked") == (3, ["book"])
+    assert goes_on(scene, "undo_failed", "retry") == (3, ["book"])
+    assert goes_on(scene, "undo_failed", "undone") == (0, ["book", "book"])
+    document = scene.command("status", "t", "--json").document
+    assert document["attempts"] == 2, "the attempt that was undone by hand has failed once"
+
+
+@pytest.mark.parametrize(("answer", "said"), [("reuse", ["send"]), ("do", ["send", "send"])])
+def test_after_a_rollback_another_meaning_is_put_to_a_person_and_the_same_is_answered(
+    scene: Scene, answer: str, said: list[str]
+) -> None:
+    good: Any = {"success": [{"type": "result"}], "retries": None}
+    assert run(scene, "send", "fine", **good) == (0, ["send"])
+    assert scene.command("rollback", "t", "start", "--json").code == 0
+    assert scene.command("resume", "t", "--quiet").code == 0
+    assert (scene.folder / "world").read_text().split() == ["send"], "the same is answered"
+    assert scene.command("rollback", "t", "start", "--json").code == 0
+    other = json.dumps({"file": str(scene.folder / "world"), "how": "other"})
+    assert scene.command("edit", "t", "only", "--args", other, "--json").code == 0
+    assert scene.command("resume", "t", "--quiet").code == 3
+    assert goes_on(scene, "other_effect", answer) == (0, said)
 
 
 def test_an_irreversible_effect_is_never_made_twice_by_retries(scene: Scene) -> None:
