@@ -33,6 +33,7 @@ def keep(path: str, text: str, context: ToolContext) -> str:
     target = Path(context.workspace) / path
     target.parent.mkdir(exist_ok=True)
     target.write_text(text)
+    context.artifacts.put("kept.txt", text)
     return text
 
 TOOLS = [once, keep]
@@ -145,7 +146,7 @@ class Story:
         two = {"phase": "two", "depends_on": ["a", "f", "keeps"]}
         kept = {"path": "out/kept.txt", "text": "kept"}
         subtasks = [
-            subtask("keeps", "keep", kept, phase="one", writes=["out/**"]),
+            subtask("keeps", "keep", kept, phase="one", writes=["out/**"], outputs=["kept.txt"]),
             self._once("a", phase="one", outputs=["note.txt"]),
             subtask("list", "echo", {"value": [1, 2, 3]}, phase="one"),
             {

@@ -78,6 +78,9 @@ class Facts:
     """Passed ones whose stored records are not those that were judged."""
     artifacts: Blobs = Blobs()
     results: Blobs = Blobs()
+    standing: Sequence[str] = ()
+    """Subtasks whose effect stands and answers with contents that are lost: no way to do it again
+    brings these back."""
     workspace: Sequence[str] = ()
     """What is not as the manifests say, one line each (`out.txt has changed`)."""
     vouched: str = "nothing is vouched for"
@@ -99,6 +102,9 @@ class Report:
     checks: tuple[Check, ...]
     found: JsonObject = field(default_factory=dict[str, Any])
     """Digests of inputs and tools as they are: another change of one file is another report."""
+
+    standing: tuple[str, ...] = ()
+    """See `Facts.standing`."""
 
     @property
     def consistent(self) -> bool:
@@ -135,9 +141,19 @@ class Report:
 
     def redo(self) -> list[str]:
         """The subtasks that would have to be done again; empty where that mends nothing."""
-        if not {check.check for check in self.failed} <= {"artifacts", "results"}:
+        others = {check.check for check in self.failed} - {"artifacts", "results"}
+        if others or self.standing:
             return []
         return list(dict.fromkeys(id for check in self.failed for id in check.ids))
+
+    def _by_hand(self, task_id: str) -> str:
+        """What else is possible where nothing done again brings back what is lost."""
+        if not self.standing:
+            return ""
+        return (
+            f" What {listed(self.standing)} did stands and cannot be done again: `surefoot edit "
+            f"{task_id} {self.standing[0]}` gives by hand what is lost of it."
+        )
 
     def as_list(self) -> list[JsonObject]:
         """All checks as flat objects."""
@@ -157,7 +173,7 @@ class Report:
             kind="inconsistent_state",
             text=(
                 f"The world is not what the task's state says: {self.summary()}. Put it back as "
-                f"it was, then `surefoot resume {task_id}` checks again."
+                f"it was, then `surefoot resume {task_id}` checks again.{self._by_hand(task_id)}"
             ),
             choices=[*self.choices()],
             facts={"failed": failed, "redo": self.redo()},
@@ -179,6 +195,7 @@ def report(facts: Facts) -> Report:
             _models(facts),
         ),
         found=facts.found,
+        standing=tuple(facts.standing),
     )
 
 

@@ -6,7 +6,7 @@ against the tables, stored contents, the workspace against its manifests, inputs
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from surefoot.graph.errors import InconsistentState, PermanentError, TransientEr
 from surefoot.graph.head import check_pin
 from surefoot.graph.index import PlanIndex
 from surefoot.graph.plain import digest
-from surefoot.graph.ports import ArtifactStore, Workspace
+from surefoot.graph.ports import ArtifactStore, Ledger, Workspace
 from surefoot.graph.rebuilding import behind, may_be_behind, tally_of
 from surefoot.graph.state import GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Snapshot, Tables
@@ -36,6 +36,8 @@ class Surroundings(Protocol):
 
     store: ArtifactStore
     tables: Tables
+    ledger: Ledger
+    task_id: str
     workspace: Workspace
     specs: Mapping[str, ToolSpec]
     manifest: JsonObject
@@ -82,6 +84,7 @@ async def examine(
         "artifacts": await _looked_for(artifacts, records, around.store, thorough=thorough),
         "results": await _looked_for(results, records, around.store, thorough=thorough),
     }
+    facts["standing"] = await _standing((facts["artifacts"], facts["results"]), around)
     against = None
     if not inside:
         facts["plan_versions"] = _plan_versions(state, around)
@@ -184,6 +187,20 @@ async def _looked_for(
     limits = (len(there), None) if thorough else (READ_AT_MOST, READ_BYTES)
     read, damaged = await store.damaged(there[: limits[0]], most_bytes=limits[1])
     return Blobs(wanted=wanted, missing=frozenset(missing), damaged=frozenset(damaged), read=read)
+
+
+async def _standing(looked: Sequence[Blobs], around: Surroundings) -> list[str]:
+    """The subtasks that the ledger would answer with what is lost."""
+    lost = {sha: b.wanted[sha][0] for b in looked for sha in (*b.missing, *b.damaged)}
+    found: list[str] = []
+    for id in dict.fromkeys(lost.values()):
+        rows = await around.ledger.standing(around.task_id, [f"{around.prefix}{id}"])
+        stays = [row for row in rows if row.effect == "irreversible"]  # others are done again
+        named = {ref["sha256"] for row in stays for ref in row.artifacts}
+        named |= {(row.result or {}).get("sha256", "") for row in stays}
+        if named & lost.keys():
+            found.append(id)
+    return found
 
 
 # --- the workspace ---------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surefoot.graph.consistency import Report
-from surefoot.graph.index import PlanIndex
+from surefoot.graph.dependants import Dependants
+from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.recovery import choose
 from surefoot.graph.state import Back, TaskState
 from surefoot.graph.values import JsonObject, Question
@@ -54,7 +55,10 @@ async def look(state: TaskState, index: PlanIndex, context: TaskContext) -> Look
             return looked
         answers[question["id"]] = {**given, "applied": True}
         looked.update["answers"] = answers
-        back = await _apply(given, examined, context) or back
+        if given["answer"]["choice"] == "redo":
+            back = _redo(given, report, state, index, context)
+        else:
+            await _apply(given, examined, context)
         if back is not None:
             looked.update["back"] = back
 
@@ -83,20 +87,27 @@ def _is_redone(report: Report, back: Back | None) -> bool:
     return bool(lost) and back is not None and set(lost) <= set(back.get("reopen", ()))
 
 
-async def _apply(given: JsonObject, examined: Examined, context: TaskContext) -> Back | None:
-    """Do what a person answered; a wish to go back is returned."""
+def _redo(
+    given: JsonObject, report: Report, state: TaskState, index: PlanIndex, context: TaskContext
+) -> Back:
+    """The wish to have what is lost done again, with all whose work used it."""
+    lost = report.redo()
+    users = Dependants(index, state.get("records") or {}, context.specs)
+    used = [user for id in lost for user in users.using(container_of(id) or id, files=True)]
+    reason = f"{given.get('by', 'person')}: {report.summary()}: done again"
+    return Back(by="person", reason=reason, reopen=list(dict.fromkeys([*lost, *used])))
+
+
+async def _apply(given: JsonObject, examined: Examined, context: TaskContext) -> None:
+    """Do what a person answered; nothing for `recheck`, which is done in any case."""
     choice, by = given["answer"]["choice"], given.get("by", "person")
     match choice:
         case "restore":
             await _restore(examined, context, by)
         case "accept":
             await _accept(examined, context, by)
-        case "redo":
-            reason = f"{by}: {examined.report.summary()}: done again"
-            return Back(by="person", reason=reason, reopen=examined.report.redo())
         case _:
-            pass  # recheck: that is done in any case
-    return None
+            pass
 
 
 async def _restore(examined: Examined, context: TaskContext, by: str) -> None:
