@@ -26,6 +26,11 @@ def told(log: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
+def ends(log: Path) -> list[str]:
+    """The same without what says that it begins."""
+    return [line for line in told(log) if not line.endswith("begins")]
+
+
 def act(log: Path, id: str, tool: str, *needs: str, **more: Any) -> Any:
     """A subtask that leaves the line of its id."""
     args = {"file": str(log), "word": id, **more.pop("args", {})}
@@ -191,6 +196,113 @@ def test_the_workspace_is_what_it_was_and_what_lay_there_is_kept(
     )
     assert event["facts"]["files"] == 2
     assert event["facts"]["kept"]
+
+
+def asks(tmp_path: Path) -> dict[str, Any]:
+    """What makes a `once_open` subtask wait for a person until the file is there."""
+    return {
+        "retries": {"max_attempts": 1},
+        "on_failure": ["ask"],
+        "args": {"open": str(tmp_path / "open")},
+    }
+
+
+def answer_all(scene: Scene, word: str) -> None:
+    for question in scene.command("questions", "t1", "--json").document:
+        assert scene.command("answer", "t1", question["id"], word).code == 0
+
+
+def test_children_that_were_done_at_the_milestone_are_not_done_again(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    more = asks(tmp_path)
+    args = {"file": str(log), "word": "f${index}", "open": "${item}"}
+    each: Any = {**more, "kind": "tool", "tool": "once_open", "args": args, "writes": ["x"]}
+    each["success"] = [{"type": "result"}]
+    opens = [str(tmp_path), str(tmp_path / "open"), str(tmp_path)]
+    subtasks = [
+        act(log, "a", "after", args={"line": "f1"}),
+        {"id": "f", "kind": "foreach", "for_each": opens, "each": each},
+        act(log, "b", "mark", "f"),
+    ]
+    given = planned(subtasks, [milestone("first", "a")], concurrency=2)
+    assert scene.command("run", scene.file(given), "--id", "t1").code == 3
+    assert ends(log) == ["f0", "f1", "a"]
+    (tmp_path / "open").touch()
+    answer_all(scene, "retry")
+    assert scene.command("resume", "t1").code == 0
+    once = ["f0", "f1", "a", "f1", "f2", "b"]
+    assert ends(log) == once
+    done = scene.command("rollback", "t1", "first", "--json")
+    assert (done.code, done.document["reopened"]) == (0, ["f", "b", "f/1", "f/2"])
+    status = scene.command("status", "t1", "--json").document["subtasks"]
+    assert (status["completed"], status["pending"]) == (2, 3)
+    assert scene.command("resume", "t1").code == 0
+    assert ends(log) == [*once, "f1", "f2", "b"]
+    assert scene.command("result", "t1", "f", "--json").document == ["f0", "f1", "f2"]
+
+
+def test_a_group_goes_on_from_where_it_was_at_the_milestone(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    inner = [
+        act(log, "x", "book"),
+        act(log, "y", "once_open", "x", **asks(tmp_path)),
+        act(log, "z", "book", "y"),
+    ]
+    subtasks = [
+        act(log, "a", "after", args={"line": "y"}),
+        {"id": "g", "kind": "group", "plan": {"subtasks": inner}, "outputs": {"z": "${z}"}},
+        act(log, "b", "mark", "g", args={"value": "${g.z}"}),
+    ]
+    given = planned(subtasks, [milestone("first", "a")], concurrency=2)
+    assert scene.command("run", scene.file(given), "--id", "t1").code == 3
+    (tmp_path / "open").touch()
+    answer_all(scene, "retry")
+    assert scene.command("resume", "t1").code == 0
+    first = ["book x", "y", "a", "y", "book z", "b"]
+    assert ends(log) == first
+    back = scene.command("rollback", "t1", "first", "--json").document
+    assert back["reopened"] == ["g", "b"]
+    rows = scene.rows("select id, state, attempts from surefoot.subtasks order by id")
+    assert {row["id"]: row["state"] for row in rows} == {
+        **{"a": "completed", "g": "pending", "b": "pending"},
+        **{"g/x": "completed", "g/y": "pending", "g/z": "pending"},
+    }
+    progress = scene.command("status", "t1", "--json").document["progress"]
+    assert progress == pytest.approx((1 + 1 / 3) / 3, abs=1e-4)
+    assert ends(log) == [*first, "release z"]
+    assert scene.command("resume", "t1").code == 0
+    second = [*first, "release z", "y", "book z", "b"]
+    assert ends(log) == second
+    assert scene.command("rollback", "t1", "start").code == 0
+    assert ends(log) == [*second, "release z", "release x"]
+    assert scene.command("resume", "t1").code == 0
+    assert sorted(ends(log)[len(second) + 2 :]) == sorted(["a", "book x", "y", "book z", "b"])
+    rows = scene.rows("select id, attempts from surefoot.subtasks where id like 'g/%%'")
+    assert {row["id"]: row["attempts"] for row in rows} == {"g/x": 2, "g/y": 4, "g/z": 3}
+
+
+def test_a_milestone_inside_a_group_goes_back_inside_it(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    inner = {
+        "subtasks": [act(log, "x", "mark"), act(log, "y", "book", "x")],
+        "milestones": [
+            milestone("half", "x"),
+            milestone("whole", "y", "rollback", "fail", check=exists(tmp_path / "ok")),
+        ],
+    }
+    subtasks = [
+        {"id": "g", "kind": "group", "plan": inner},
+        act(log, "b", "mark", "g"),
+    ]
+    given = planned(subtasks, [], limits={"rollbacks": 1})
+    assert scene.command("run", scene.file(given), "--id", "t1").code == 1
+    assert told(log) == ["x", "book y", "release y", "book y"]
+    history = scene.command("history", "t1", "--json").document
+    (back,) = [e for e in history if e["strategy"] == "roll back to the stable point"]
+    assert (back["subtask"], back["milestone"]) == ("g", "g/half")
 
 
 def test_a_blocked_way_back_is_put_to_a_person(scene: Scene, log: Path, tmp_path: Path) -> None:

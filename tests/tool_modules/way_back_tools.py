@@ -107,4 +107,15 @@ def once_open(file: str, word: str, open: str) -> str:
     return word
 
 
-TOOLS = [book, send, mark, clear, make, scribble, listed, gate, once_open]
+@effect("idempotent")
+@tool
+def after(file: str, word: str, line: str) -> str:
+    """Begin, and leave a line once another one is there."""
+    note(file, f"{word} begins")
+    while line not in (Path(file).read_text().splitlines() if Path(file).exists() else ()):
+        time.sleep(0.01)
+    note(file, word)
+    return word
+
+
+TOOLS = [book, send, mark, clear, make, scribble, listed, gate, once_open, after]

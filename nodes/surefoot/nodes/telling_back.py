@@ -48,7 +48,7 @@ def tell(
         _withdraw(segments, segment, context)
     open_now = _still_open(segments[0], state, context)
     after = _after(update, segments[0], state, questions=open_now)
-    _forget_inside(segments, context)
+    _know_inside(segments[1:], context)
     context.forget()
     context.changed = True
     seen = views(after, context)
@@ -58,7 +58,9 @@ def tell(
             if record.get("state") not in DONE:
                 context.journal.subtask(id, **NO_STEP)
     for segment in segments[1:]:
-        _tell_inside(segment, context)
+        for id, record in segment.changed().items():
+            if is_touched(segment.record(id)):
+                _row_inside(f"{segment.local}{id}", record, context)
     _event(wish, name, segments[0], undone, context)
     _tell_task(before, after, seen, context)
     return open_now
@@ -104,20 +106,6 @@ def _still_open(segment: Segment, state: TaskState, context: TaskContext) -> lis
 # --- rows ------------------------------------------------------------------------------------
 
 
-def _tell_inside(segment: Segment, context: TaskContext) -> None:
-    """The rows of what is inside a group, and what the task's progress knows of it."""
-    known = context.root.inner
-    for id, record in segment.way.records.items():
-        full = segment.context.full(id)
-        if record.get("state", "pending") != "pending":
-            known.states[full] = record.get("state", "pending")
-        if "n" in record:
-            known.expanded[full] = record["n"]
-    for id, record in segment.changed().items():
-        if is_touched(segment.record(id)):
-            _row_inside(f"{segment.local}{id}", record, context)
-
-
 def _row_inside(id: str, record: Record, context: TaskContext) -> None:
     done = record.get("state") in DONE
     context.journal.subtask(
@@ -139,16 +127,21 @@ def _row_inside(id: str, record: Record, context: TaskContext) -> None:
     )
 
 
-def _forget_inside(segments: list[Segment], context: TaskContext) -> None:
-    """What was inside the groups that are taken back counts no more; what stands is told again."""
+def _know_inside(inner: list[Segment], context: TaskContext) -> None:
+    """What the task's progress knows of the groups that are taken back: what stands in them."""
     known = context.root.inner
-    begins = tuple(segment.context.prefix for segment in segments[1:])
-    if not begins:
-        return
+    begins = tuple(segment.context.prefix for segment in inner)
     for full in [full for full in known.states if full.startswith(begins)]:
         del known.states[full]
     for full in [full for full in known.expanded if full.startswith(begins)]:
         del known.expanded[full]
+    for segment in inner:
+        for id, record in segment.way.records.items():
+            full = segment.context.full(id)
+            if record.get("state", "pending") != "pending":
+                known.states[full] = record.get("state", "pending")
+            if "n" in record:
+                known.expanded[full] = record["n"]
 
 
 # --- the event and the task ------------------------------------------------------------------
