@@ -163,7 +163,55 @@ async def test_the_first_memory_of_an_attempt_stands(
     assert (root / "a.txt").read_text() == "first"
     assert await again.put_back("s", 2) is not None
     assert (root / "a.txt").read_text() == "half"
-    assert await again.put_back("s", 3) is None
+    assert await again.put_back("other", 1) is None
+
+
+async def test_an_attempt_that_goes_on_has_the_memory_of_the_one_that_was_cut(
+    workspace: WorkspaceSnapshots, root: Path, sql: Sql
+) -> None:
+    put(root, {"a.txt": "first"})
+    await workspace.before("s", 1, ["a.txt"])
+    put(root, {"a.txt": "half"})
+    # 2 was cut before it could remember anything.
+    assert not await workspace.before("s", 3, ["a.txt"], goes_on=True)
+    put(root, {"a.txt": "half again"})
+    await workspace.put_back("s", 3)
+    assert (root / "a.txt").read_text() == "first"
+    put(root, {"a.txt": "a person's"})
+    assert not await workspace.before("s", 4, ["a.txt"])
+    put(root, {"a.txt": "x"})
+    await workspace.put_back("s", 4)
+    assert (root / "a.txt").read_text() == "a person's"
+
+
+async def test_one_that_was_cut_before_it_remembered_is_put_back_by_the_one_before(
+    workspace: WorkspaceSnapshots, root: Path, sql: Sql
+) -> None:
+    put(root, {"a.txt": "first"})
+    await workspace.before("s", 1, ["a.txt"])
+    put(root, {"a.txt": "half"})
+    assert await workspace.put_back("s", 2) is not None
+    assert (root / "a.txt").read_text() == "first"
+    sql.rows(
+        "insert into surefoot.snapshots"
+        " (task_id, tier, subtask, attempt, manifest, files, bytes, at)"
+        " values ('t1', 'full', 's', 1, '{}', 0, 0, now())"
+    )
+    assert await workspace.put_back("s", 2) is None
+
+
+async def test_a_failed_attempt_that_was_being_put_back_does_not_go_on(
+    workspace: WorkspaceSnapshots, root: Path
+) -> None:
+    put(root, {"a.txt": "first"})
+    await workspace.before("s", 1, ["a.txt"])
+    put(root, {"a.txt": "half"})
+    await workspace.put_back("s", 1, over=True)
+    put(root, {"a.txt": "as if it had not been put back"})
+    assert await workspace.before("s", 2, ["a.txt"], goes_on=True)
+    await workspace.put_back("s", 2, over=True)
+    assert (root / "a.txt").read_text() == "first"
+    assert not await workspace.before("s", 3, ["a.txt"])
 
 
 async def test_nothing_differs_and_nothing_is_touched(

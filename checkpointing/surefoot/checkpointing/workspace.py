@@ -41,6 +41,8 @@ class _Memory:
     """What lay under an attempt's `writes` when it began."""
 
     manifest: Manifest
+    attempt: int
+    """Whose it was: the attempt itself, or the last one before it that was cut."""
     over: bool
     """It has failed, and putting back has begun."""
 
@@ -82,11 +84,19 @@ class WorkspaceSnapshots:
         self._seeding = asyncio.Lock()
         self._seeded = False
 
-    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> bool:
+    async def before(
+        self, subtask: str, attempt: int, writes: Sequence[str], *, goes_on: bool = False
+    ) -> bool:
         """Remember what lies under `writes`; the first memory of an attempt stands.
 
+        Args:
+            subtask: its full id.
+            attempt: its number.
+            writes: globs.
+            goes_on: the attempt before was cut: what it remembered is this one's memory.
+
         Returns:
-            Whether the attempt had failed and was being put back when its worker stopped.
+            Whether that one had failed and was being put back when its worker stopped.
 
         Raises:
             WorkspaceUnreadable: something there cannot be read; nothing is remembered.
@@ -94,7 +104,10 @@ class WorkspaceSnapshots:
             LeaseLost, DatabaseUnavailable: see `Fence.write`.
         """
         memory = await self._memory(subtask, attempt)
-        if memory is not None:
+        if memory is not None and memory.attempt == attempt:
+            return memory.over
+        if memory is not None and goes_on:
+            await self._write(subtask, attempt, memory.manifest)
             return memory.over
         entries, lines = await self._take(writes)
         _refuse_unreadable(subtask, entries)
@@ -118,7 +131,9 @@ class WorkspaceSnapshots:
         memory = await self._memory(subtask, attempt)
         if memory is None:
             return None
-        if over and not memory.over:
+        if over and not (memory.over and memory.attempt == attempt):
+            if memory.attempt != attempt:
+                await self._write(subtask, attempt, memory.manifest)
             await self._write(subtask, attempt, memory.manifest)
         return await self.restore(memory.manifest.stored)
 
@@ -235,7 +250,7 @@ class WorkspaceSnapshots:
         if row is None:
             return None
         memory = Manifest(stored=row["manifest"], files=row["files"], bytes=row["bytes"])
-        return _Memory(memory, over=row["over"])
+        return _Memory(memory, attempt=row["attempt"], over=row["over"])
 
     async def _listing(self, manifest: StoredValue) -> Listing:
         document: Json = manifest.get("value")

@@ -264,19 +264,22 @@ class Workspace(Protocol):
     where the store or the folder cannot be read or written.
     """
 
-    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> bool:
+    async def before(
+        self, subtask: str, attempt: int, writes: Sequence[str], *, goes_on: bool = False
+    ) -> bool:
         """Remember what lies under `writes`, durably, before an attempt begins.
 
-        Once per attempt: of one that was cut and begins again the first memory stands. Returns
-        whether that one was `over` and being put back. Raises LeaseLost, and PermanentError where
-        something there cannot be read.
+        Once per attempt. `goes_on`: the attempt before was cut, and its memory is this one's too;
+        returns whether that one was `over` and being put back. Raises LeaseLost, and
+        PermanentError where something there cannot be read.
         """
         ...
 
     async def put_back(self, subtask: str, attempt: int, *, over: bool = False) -> Restored | None:
         """Make what lies under the attempt's `writes` what it was before; None: not remembered.
 
-        `over`: the attempt has failed; that is remembered first, in case we are killed meanwhile.
+        Of an attempt without a memory of its own: what the cut one before it remembered. `over`:
+        the attempt has failed; that is remembered first, in case we are killed meanwhile.
         """
         ...
 
@@ -305,9 +308,11 @@ class Workspace(Protocol):
 class NoWorkspace:
     """Nothing is remembered and nothing put back: a graph without a folder of its own."""
 
-    async def before(self, subtask: str, attempt: int, writes: Sequence[str]) -> bool:
+    async def before(
+        self, subtask: str, attempt: int, writes: Sequence[str], *, goes_on: bool = False
+    ) -> bool:
         """See `Workspace.before`."""
-        del subtask, attempt, writes
+        del subtask, attempt, writes, goes_on
         return False
 
     async def put_back(self, subtask: str, attempt: int, *, over: bool = False) -> Restored | None:

@@ -59,7 +59,9 @@ class AttemptFiles:
             return
         self._writes = writes
         try:
-            over = await self.workspace.before(self.order.subtask, self.order.attempt, writes)
+            over = await self.workspace.before(
+                self.order.subtask, self.order.attempt, writes, goes_on=self.order.recovering
+            )
         except PermanentError as unreadable:
             raise AttemptFailed("missing_permission", str(unreadable), retryable=False) from None
         if over:
