@@ -28,6 +28,8 @@ ROOF = {
             "hosting",
             "modelling",
             "stepping_in",
+            "inspection",
+            "housekeeping",
             "edits",
             "halting",
             "plan_alone",

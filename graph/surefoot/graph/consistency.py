@@ -53,8 +53,10 @@ class Check:
 class Blobs:
     """What became of stored contents: `wanted` names each sha256 by who needs it."""
 
-    wanted: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """sha256 -> (subtask, what it is: `artifact a/x.txt`, `result of a`)."""
+    wanted: Mapping[str, Sequence[tuple[str, str]]] = field(
+        default_factory=dict[str, Sequence[tuple[str, str]]]
+    )
+    """sha256 -> (subtask, what it is: `artifact a/x.txt`, `result of a`), of all that need it."""
     missing: frozenset[str] = frozenset()
     damaged: frozenset[str] = frozenset()
     """There, and not what its name says."""
@@ -227,10 +229,10 @@ def _state(facts: Facts) -> Check:
 def _blobs(name: Literal["artifacts", "results"], blobs: Blobs) -> Check:
     lost = [sha for sha in blobs.wanted if sha in blobs.missing]
     bad = [sha for sha in blobs.wanted if sha in blobs.damaged and sha not in blobs.missing]
-    lines = [f"{blobs.wanted[sha][1]} is missing" for sha in lost]
-    lines += [f"{blobs.wanted[sha][1]} does not match its hash" for sha in bad]
+    lines = [f"{what} is missing" for sha in lost for _, what in blobs.wanted[sha]]
+    lines += [f"{what} does not match its hash" for sha in bad for _, what in blobs.wanted[sha]]
     if lines:
-        ids = dict.fromkeys(blobs.wanted[sha][0] for sha in (*lost, *bad))
+        ids = dict.fromkeys(id for sha in (*lost, *bad) for id, _ in blobs.wanted[sha])
         return Check(check=name, ok=False, detail=spelled(lines), ids=tuple(ids))
     n = len(blobs.wanted)
     read = "all of them" if blobs.read >= n else f"{blobs.read} of them"

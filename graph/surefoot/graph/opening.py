@@ -317,15 +317,19 @@ def _runner(
 
 
 def _workspace(stored: Stored, shared: Shared, saver: TaskSaver) -> WorkspaceSnapshots:
-    """Snapshots of the workspace, without what is ours where that lies in it."""
-    parts = urlsplit(shared.settings.artifacts_url)
-    own = [Path(unquote(parts.path))] if parts.scheme == "file" else []
     return WorkspaceSnapshots(
         stored.workspace,
         store=shared.store,
         fence=Fence(shared.database, saver.lease),
-        skip=[shared.settings.home, *own],
+        skip=own_folders(shared.settings),
     )
+
+
+def own_folders(settings: Settings) -> list[Path]:
+    """What is ours and no part of a workspace where it lies in it."""
+    parts = urlsplit(settings.artifacts_url)
+    artifacts = [Path(unquote(parts.path))] if parts.scheme == "file" else []
+    return [settings.home, *artifacts]
 
 
 def _step_writer(task: Journal, groups: Groups) -> OnStep:

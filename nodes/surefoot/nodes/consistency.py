@@ -156,23 +156,26 @@ async def _stored(value: StoredValue, store: ArtifactStore) -> JsonObject | None
 # --- stored contents -------------------------------------------------------------------------
 
 
-def wanted_blobs(
-    records: Mapping[str, Record],
-) -> tuple[dict[str, tuple[str, str]], dict[str, tuple[str, str]]]:
-    """The contents that records rely on: artifacts, and results; who needs each, and as what."""
-    artifacts: dict[str, tuple[str, str]] = {}
-    results: dict[str, tuple[str, str]] = {}
+Wanted = dict[str, list[tuple[str, str]]]
+"""See `Blobs.wanted`."""
+
+
+def wanted_blobs(records: Mapping[str, Record]) -> tuple[Wanted, Wanted]:
+    """The contents that records rely on: artifacts, and results."""
+    artifacts, results = Wanted(), Wanted()
     for id, record in records.items():
         for ref in record.get("artifacts", ()):
-            artifacts[ref["sha256"]] = id, f"artifact {id}/{ref['name']}"
-        for value in (record.get("result"), record.get("items")):
-            if value and "sha256" in value:
-                results[value["sha256"]] = id, f"result of {id}"
+            artifacts.setdefault(ref["sha256"], []).append((id, f"artifact {id}/{ref['name']}"))
+        result, items = record.get("result"), record.get("items")
+        if result and "sha256" in result:
+            results.setdefault(result["sha256"], []).append((id, f"result of {id}"))
+        if items and "sha256" in items:
+            results.setdefault(items["sha256"], []).append((id, f"list of {id}"))
     return artifacts, results
 
 
 async def _looked_for(
-    wanted: dict[str, tuple[str, str]],
+    wanted: Wanted,
     records: Mapping[str, Record],
     store: ArtifactStore,
     *,
@@ -183,7 +186,7 @@ async def _looked_for(
     missing = await store.missing(list(wanted))
     there = [sha for sha in wanted if sha not in missing]
     if not thorough:
-        there.sort(key=lambda sha: records[wanted[sha][0]].get("finished", 0.0), reverse=True)
+        there.sort(key=lambda sha: records[wanted[sha][0][0]].get("finished", 0.0), reverse=True)
     limits = (len(there), None) if thorough else (READ_AT_MOST, READ_BYTES)
     read, damaged = await store.damaged(there[: limits[0]], most_bytes=limits[1])
     return Blobs(wanted=wanted, missing=frozenset(missing), damaged=frozenset(damaged), read=read)
@@ -191,14 +194,15 @@ async def _looked_for(
 
 async def _standing(looked: Sequence[Blobs], around: Surroundings) -> list[str]:
     """The subtasks that the ledger would answer with what is lost."""
-    lost = {sha: b.wanted[sha][0] for b in looked for sha in (*b.missing, *b.damaged)}
+    lost = {sha for blobs in looked for sha in (*blobs.missing, *blobs.damaged)}
+    ids = [id for b in looked for sha in lost & b.wanted.keys() for id, _ in b.wanted[sha]]
     found: list[str] = []
-    for id in dict.fromkeys(lost.values()):
+    for id in dict.fromkeys(ids):
         rows = await around.ledger.standing(around.task_id, [f"{around.prefix}{id}"])
         stays = [row for row in rows if row.effect == "irreversible"]  # others are done again
         named = {ref["sha256"] for row in stays for ref in row.artifacts}
         named |= {(row.result or {}).get("sha256", "") for row in stays}
-        if named & lost.keys():
+        if named & lost:
             found.append(id)
     return found
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from surefoot.graph.values import JsonObject
 from surefoot.service import exits
 from surefoot.service.carrying import carry_out
 from surefoot.service.options import (
@@ -15,6 +16,7 @@ from surefoot.service.options import (
     ToolsOption,
 )
 from surefoot.service.output import Output
+from surefoot.service.words import printable
 
 
 def validate(
@@ -62,13 +64,26 @@ def schema(
     carry_out(work, out)
 
 
-def doctor(*, json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Check the installation, the database and the artifact store; say which model is set."""
+def doctor(
+    id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="A task: is it what its state says?")
+    ] = None,
+    *,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Check the installation, the database and the artifact store; say which model is set.
+
+    With a task: its consistency report, as a resume would find it. Nothing is changed.
+    """
     out = Output(json=json, debug=debug)
 
     async def work() -> int:
-        from surefoot.service.doctor import examine
+        from surefoot.service.doctor import examine, examine_task
 
+        if id is not None:
+            _show_report(await examine_task(id), out)
+            return exits.DONE
         checks = await examine()
         if out.json:
             out.document(checks)
@@ -80,3 +95,12 @@ def doctor(*, json: JsonOption = False, debug: DebugOption = False) -> None:
         return exits.DONE if good else exits.WRONG_USAGE
 
     carry_out(work, out)
+
+
+def _show_report(found: JsonObject, out: Output) -> None:
+    if out.json:
+        out.document(found)
+        return
+    for check in found["checks"]:
+        mark = "ok" if check["ok"] else "BAD"
+        out.line(f"{mark:3}  {check['check']:14} {printable(check['detail'])}")

@@ -1,4 +1,7 @@
-"""Whether everything that a run needs is there: installation, home, database, artifacts."""
+"""Whether everything that a run needs is there: installation, home, database, artifacts.
+
+And of one task, whether the world is what its state says.
+"""
 
 import asyncio
 import importlib.util
@@ -40,6 +43,25 @@ async def examine(settings: Settings | None = None) -> list[JsonObject]:
     checks.append(await _artifacts(chosen))
     checks.append(_model(chosen))
     return checks
+
+
+async def examine_task(id: str, settings: Settings | None = None) -> JsonObject:
+    """The consistency report of one task: `{"task", "consistent", "checks"}`; nothing is changed.
+
+    Raises:
+        UsageError: there is no such task.
+    """
+    from surefoot.checkpointing.artifacts import ObjectArtifacts
+    from surefoot.checkpointing.database import Database
+    from surefoot.graph.inspection import inspect
+    from surefoot.service.look import Looker
+
+    chosen = settings or Settings.from_environment()
+    store = ObjectArtifacts(chosen.artifacts_url)
+    async with await Database.open(chosen) as database:
+        row = await Looker(database).task(id)
+        found = await inspect(id, settings=chosen, database=database, store=store, row=dict(row))
+    return {"task": id, "consistent": found.consistent, "checks": found.as_list()}
 
 
 def _check(check: str, ok: bool, why: str, *, needed: bool = True) -> JsonObject:
