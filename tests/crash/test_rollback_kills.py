@@ -1,0 +1,119 @@
+"""SIGKILL in the middle of going back: whatever was done of it, the next life comes to the same."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crash.storm import wait_until
+from scenes import Scene, subtask, task
+
+from surefoot.graph.settings import Settings
+
+TOOLS = Path(__file__).parent.parent / "tool_modules" / "way_back_tools.py"
+
+DONE = ["book a", "book b", "send c", "w", "book d", "e"]
+UNDONE = ["release d", "release b", "clear e"]
+
+
+@pytest.fixture
+def scene(settings: Settings, tmp_path: Path) -> Scene:
+    return Scene(settings, tmp_path / "files")
+
+
+def told(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def given(log: Path) -> dict[str, Any]:
+    """Bookings, a letter, a file and a subtask with an `undo`, behind a milestone after `a`."""
+
+    def act(id: str, tool: str, *needs: str, **more: Any) -> Any:
+        args = {"file": str(log), "word": id, **more.pop("args", {})}
+        return subtask(id, tool, args, depends_on=list(needs), **more)
+
+    clear = {"tool": "clear", "args": {"file": str(log), "word": "e"}}
+    made = task(
+        [
+            act("a", "book"),
+            act("b", "book", "a"),
+            act("c", "send", "b"),
+            act("w", "scribble", "c", args={"path": "notes.txt"}),
+            act("d", "book", "w"),
+            act("e", "mark", "d", undo=clear),
+        ],
+        tools=[TOOLS],
+    )
+    made["plan"]["milestones"] = [{"id": "first", "after": "a", "checks": []}]
+    return made
+
+
+def killed_when(scene: Scene, words: list[str], moment: Callable[[], bool]) -> bool:
+    """Run a command as a process and kill it at a moment; False where it ended before."""
+    with scene.started(*words) as process:
+        wait_until(lambda: process.poll() is not None or moment())
+        if process.poll() is not None:
+            return False
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return True
+
+
+@pytest.mark.parametrize("undone", range(1, len(UNDONE) + 1))
+def test_a_rollback_that_is_killed_comes_to_the_same(
+    scene: Scene, tmp_path: Path, undone: int
+) -> None:
+    log, workspace = tmp_path / "log", tmp_path / "work"
+    run = scene.command("run", scene.file(given(log)), "--id", "t1", "--workspace", workspace)
+    assert run.code == 0
+    assert told(log) == DONE
+    reached = len(DONE) + undone
+    kills = killed_when(scene, ["rollback", "t1", "first"], lambda: len(told(log)) >= reached)
+    # What follows is killed as well, each time a little further on.
+    for more in range(3):
+        kills += killed_when(
+            scene, ["resume", "t1"], lambda more=more: len(told(log)) > reached + more
+        )
+    assert kills >= 2
+    wait_until(lambda: scene.command("resume", "t1").code == 0)
+    check(scene, log, workspace)
+
+
+def test_a_rollback_is_killed_at_its_first_and_at_its_last_moment(
+    scene: Scene, tmp_path: Path
+) -> None:
+    log, workspace = tmp_path / "log", tmp_path / "work"
+    run = scene.command("run", scene.file(given(log)), "--id", "t1", "--workspace", workspace)
+    assert run.code == 0
+
+    def event(type: str) -> Callable[[], bool]:
+        query = f"select 1 as n from surefoot.events where type = '{type}'"
+        return lambda: bool(scene.rows(query))
+
+    killed_when(scene, ["rollback", "t1", "first"], event("CommandApplied"))
+    killed_when(scene, ["resume", "t1"], event("RolledBack"))
+    wait_until(lambda: scene.command("resume", "t1").code == 0)
+    check(scene, log, workspace)
+
+
+def check(scene: Scene, log: Path, workspace: Path) -> None:
+    """Only the segment was done again, once; what stays stands; the workspace is what it was."""
+    lines = told(log)
+    counts = {line: lines.count(line) for line in set(lines)}
+    assert (counts["book a"], counts["send c"]) == (1, 1)
+    for word in ("b", "d"):
+        assert counts[f"book {word}"] == 2
+        assert [line for line in lines if line.endswith(f" {word}")][-1] == f"book {word}"
+    assert lines.index("release d") < lines.index("release b")
+    assert counts["clear e"] >= 1
+    assert (workspace / "notes.txt").read_text() == "w\n"
+    events = scene.rows("select type, facts from surefoot.events order by id")
+    assert [e["facts"]["milestone"] for e in events if e["type"] == "RolledBack"] == ["first"]
+    status = json.loads(scene.command("status", "t1", "--json").out)
+    assert (status["status"], status["progress"]) == ("completed", 1.0)
+    assert status["milestones"]["rollbacks"] == 1
+    states = scene.rows("select tool, state, rolled_back from surefoot.effects")
+    assert {(row["state"], row["rolled_back"]) for row in states} == {("done", False)}
