@@ -1,5 +1,6 @@
 """The task graph over stand-ins in memory: one task's surroundings, and short ways to plan."""
 
+import itertools
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from surefoot.graph.build import build_task_graph
 from surefoot.graph.control import TaskControl
-from surefoot.graph.ports import ToolReply
+from surefoot.graph.ports import Command, ToolReply
 from surefoot.graph.values import Json, JsonObject, StoredValue, Usage
 from surefoot.nodes.context import TaskContext
 
@@ -105,8 +106,26 @@ class World:
         config: Any = {"configurable": {"thread_id": "t1"}}
         return await graph.ainvoke(given, config, durability="sync")
 
+    async def answer(self, question: str, value: Json, **changed: Any) -> JsonObject:
+        """One go of a new worker that applies an answer and ends."""
+        context = self.worker(**changed)
+        context.only_commands = True
+        self.control.ask(answering(question, value))
+        graph = build_task_graph(context=context).compile(checkpointer=self.saver)
+        config: Any = {"configurable": {"thread_id": "t1"}}
+        return await graph.ainvoke({"go": 1}, config, durability="sync")
+
     def calls(self) -> list[str]:
         return [call.subtask for call in self.host.calls]
+
+
+_commands = itertools.count(1)
+
+
+def answering(question: str, value: Json, subtask: str | None = None) -> Command:
+    """The command that answers a question."""
+    args = {"question": question, "value": value, "subtask": subtask}
+    return Command(id=next(_commands), name="answer", args=args, by="person")
 
 
 def tool(id: str, name: str = "echo", *needs: str, **more: Any) -> JsonObject:

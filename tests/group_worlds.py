@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fakes import Bench, ok
+from graph_world import answering
 from langgraph.checkpoint.memory import InMemorySaver
 
 from surefoot.checkpointing.group_journal import GroupJournal
@@ -15,7 +16,7 @@ from surefoot.graph.assembly import OneContext, assemble
 from surefoot.graph.control import TaskControl
 from surefoot.graph.nesting import Groups
 from surefoot.graph.ports import ToolReply
-from surefoot.graph.values import JsonObject, Usage
+from surefoot.graph.values import Json, JsonObject, Usage
 from surefoot.nodes.context import TaskContext
 
 
@@ -109,6 +110,7 @@ class GroupWorld:
             slots=slots,
             usage=self.usage,
             validated=True,
+            insides=groups,
             **changed,
         )
         groups.serve(context, runner)
@@ -121,6 +123,15 @@ class GroupWorld:
         given: Any = {"go": 1} if again else {"task": task}
         config: Any = {"configurable": {"thread_id": "t1"}}
         return await graph.ainvoke(given, config, durability="sync")
+
+    async def answer(self, task: JsonObject, question: str, value: Json) -> JsonObject:
+        """One go of a new worker that applies an answer and ends."""
+        context = self.worker(task)
+        context.only_commands = True
+        self.control.ask(answering(question, value, self.rows.questions[question]["subtask"]))
+        graph = assemble(Flushing(context)).compile(checkpointer=self.saver)
+        config: Any = {"configurable": {"thread_id": "t1"}}
+        return await graph.ainvoke({"go": 1}, config, durability="sync")
 
     def calls(self) -> list[str]:
         return [call.subtask for call in self.host.calls]

@@ -214,6 +214,10 @@ async def test_a_question_inside_holds_the_group_back_and_others_go_on(world: Gr
     assert question["subtask"] == "g/a" and question["open"]
     assert out["records"]["b"]["state"] == "completed"
     out = await world.run(given, again=True)
+    assert out["status"] == "waiting"
+    assert (await world.answer(given, question["id"], "retry"))["status"] == "paused"
+    assert not question["open"] and question["answer"] == {"choice": "retry"}
+    out = await world.run(given, again=True)
     assert (out["status"], out["ending"]) == ("completed", None)
     assert out["records"]["g"]["result"]["value"] == {"m": True}
     assert len(world.rows.told("QuestionAsked")) == 1

@@ -117,16 +117,19 @@ async def test_a_failed_milestone_falls_through_its_choices_and_says_so(world: W
     assert world.calls() == ["a"]
 
 
-async def test_a_failed_milestone_asks_and_is_judged_again_by_a_resume(world: World) -> None:
+async def test_a_failed_milestone_asks_and_is_judged_again_when_told_to(world: World) -> None:
     there = world.bench.folder / "workspace" / "there.txt"
     check = {"type": "file", "path": str(there)}
     m = {"id": "m", "after": "a", "checks": [check], "on_failure": ["ask"]}
     out = await world.run(task(tool("a"), tool("b", "echo", "a"), milestones=[m]))
     assert out["status"] == "waiting"
     assert [q["id"] for q in out["questions"]] == ["milestone-m-1"]
+    assert (await world.run(None))["questions"] == out["questions"]
+    await world.answer("milestone-m-1", "judge")
     again = await world.run(None)
-    assert again["status"] == "waiting"
+    assert [q["id"] for q in again["questions"]] == ["milestone-m-2"]
     there.write_text("now")
+    await world.answer("milestone-m-2", "judge")
     done = await world.run(None)
     assert done["status"] == "completed"
     assert world.calls() == ["a", "b"]
@@ -280,12 +283,17 @@ async def test_an_unknown_effect_waits_for_a_person_and_resume_probes_again(worl
     assert world.journal.questions[question["id"]]["open"] is False
 
 
-async def test_an_ask_rung_waits_and_resume_tries_in_full_once_more(world: World) -> None:
+async def test_an_ask_rung_waits_for_its_answer_and_tries_in_full_once_more(world: World) -> None:
     answers = [ToolReply(status="error", message="no"), ok(2)]
     world.host.add("once", lambda call: answers.pop(0))
     once = {"max_attempts": 1}
     out = await world.run(task(tool("a", "once", retries=once, on_failure=["ask"])))
-    assert (out["status"], out["questions"][0]["kind"]) == ("waiting", "ask")
+    (question,) = out["questions"]
+    assert (out["status"], question["kind"]) == ("waiting", "ask")
+    out = await world.run(None)
+    assert out["questions"] == [question], "a resume is no answer"
+    out = await world.answer(question["id"], "retry")
+    assert (out["status"], out["questions"]) == ("paused", [])
     out = await world.run(None)
     assert (out["status"], out["records"]["a"]["result"]["value"]) == ("completed", 2)
 

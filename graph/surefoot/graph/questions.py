@@ -299,7 +299,8 @@ def _taken_choice(question: Question, fields: JsonObject) -> str | None:
             return _choice(question, fields.pop(name))
     for word in _words(question):
         extra = form.extra.get(word, ("reason", _TEXT))[0]
-        if word in fields:  # {"retry": "use the other file"}
+        said_plainly = word in _PLAIN_NAMES and word not in form.extra
+        if word in fields and not said_plainly:  # {"retry": "use the other file"}
             fields[extra] = fields.pop(word)
             return word
     for word, (name, _) in form.extra.items():

@@ -11,13 +11,15 @@ from typing import Any
 
 from langchain_core.tools import BaseTool
 
+from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.tasks import command_outcome, record_command, withdraw_command
 from surefoot.graph.edits import Edit, kept_edit
 from surefoot.graph.errors import LeaseHeld, UsageError
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.ports import Command
+from surefoot.graph.questions import parse_answer
 from surefoot.graph.session import Engine
-from surefoot.graph.values import Json, JsonObject
+from surefoot.graph.values import Json, JsonObject, Question
 
 LOOK_EVERY_S = 0.1
 LOOKS = 10
@@ -111,6 +113,60 @@ async def edit(
     """
     args = {"subtask": subtask, **await kept_edit(given, engine.shared.store)}
     return await _about(engine, task_id, "edit", args, objects=objects, by=by)
+
+
+async def answer(
+    engine: Engine,
+    task_id: str,
+    question: str,
+    value: Json,
+    *,
+    objects: Sequence[BaseTool] = (),
+    by: str = "person",
+) -> JsonObject:
+    """Answer a question by its id; returns `{question, answer}` once that is applied.
+
+    Args:
+        engine: of this process.
+        task_id: of the task.
+        question: its id.
+        value: see `questions.parse_answer`.
+        objects: the tool objects that the task was made with.
+        by: who answers, for the history.
+
+    Raises:
+        UsageError: there is no such task or question, the value does not fit, another answer was
+            given before, or the task is over; nothing was changed.
+    """
+    row = await engine.row(task_id)
+    rows = await Readers(engine.database).question_rows(task_id, open_only=False)
+    asked = next((one for one in rows if one["id"] == question), None)
+    if asked is None:
+        ids = ", ".join(one["id"] for one in rows if one["open"]) or "none"
+        raise UsageError(
+            "unknown_question", f"task {task_id!r} has no question {question!r}; open are: {ids}"
+        )
+    about = Question(id=question, subtask=asked["subtask"], kind=asked["kind"], text=asked["text"])
+    about["choices"] = asked["choices"] or []
+    parsed = parse_answer(about, value)
+    if asked["answer"] is not None:
+        return _given_before(question, asked["answer"], parsed)
+    _refuse_over(row)
+    if not asked["open"]:
+        raise UsageError("closed_question", f"question {question!r} is closed: it is settled")
+    args: JsonObject = {"question": question, "value": parsed, "subtask": asked["subtask"]}
+    return await step_in(engine, task_id, "answer", args, objects=objects, by=by)
+
+
+def _given_before(question: str, before: JsonObject, now: JsonObject) -> JsonObject:
+    """The same answer once more is no mistake. Raises UsageError for another one."""
+    if before == now:
+        return {"question": question, "answer": now}
+    raise UsageError(
+        "answered",
+        f"question {question!r} was answered with {before['choice']!r} already: an answer is not "
+        "changed",
+    )
 
 
 async def _about(

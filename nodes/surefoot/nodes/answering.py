@@ -51,40 +51,44 @@ class Given:
 async def answer(
     command: Command, state: TaskState, context: TaskContext, seen: Views, change: Change
 ) -> JsonObject:
-    """The command `answer`: `{question, value}`, and the question's `subtask` to find it by."""
-    id = str(command.args.get("question") or "")
-    group = next((inside_of(q) for q in open_questions(state, change) if q["id"] == id), None)
-    if group is not None:
-        return await step_inside(Place(group), command, state, context, seen, change)
-    given = Given(
-        question=str(command.args.get("question") or ""),
-        value=command.args.get("value"),
-        by=command.by,
-    )
-    return apply_answer(given, state, context, seen, change)
-
-
-def apply_answer(
-    given: Given, state: TaskState, context: TaskContext, seen: Views, change: Change
-) -> JsonObject:
-    """Apply one answer to `change`; the same answer once more changes nothing.
+    """The command `answer`: `{question, value}`; the same answer once more changes nothing.
 
     Returns:
         `{question, answer}`: what was understood.
 
     Raises:
         Refused: no such question is open, the answer does not fit, or another one was given.
+        NotYet: it is being looked at whether the question still stands.
     """
-    earlier = _answers(state, change).get(given.question)
+    id = str(command.args.get("question") or "")
+    group = next((inside_of(q) for q in open_questions(state, change) if q["id"] == id), None)
+    if group is not None:
+        return await step_inside(Place(group), command, state, context, seen, change)
+    given = Given(question=id, value=command.args.get("value"), by=command.by)
+    question, parsed = understood(given, state, context, change)
+    if question is not None:
+        _apply(question, parsed, given, state, context, seen, change)
+        _settle(question, parsed, given, state, context, change)
+    return {"question": id, "answer": parsed}
+
+
+def understood(
+    given: Given, state: TaskState, context: TaskContext, change: Change
+) -> tuple[Question | None, JsonObject]:
+    """The open question that an answer is for, and what it means; changes nothing.
+
+    None where the same answer was given before.
+
+    Raises:
+        Refused: no such question is open, the answer does not fit, or another one was given.
+    """
+    earlier = {**(state.get("answers") or {}), **change.answers}.get(given.question)
     if earlier is not None:
-        return _repeated(given, earlier)
+        return None, _repeated(given, earlier)
     question = next((q for q in open_questions(state, change) if q["id"] == given.question), None)
     if question is None:
         raise Refused("unknown_question", _unknown(given.question, context))
-    parsed = _parsed(question, given.value)
-    _apply(question, parsed, given, state, context, seen, change)
-    _settle(question, parsed, given, state, context, change)
-    return {"question": question["id"], "answer": parsed}
+    return question, _parsed(question, given.value)
 
 
 def open_questions(state: TaskState, change: Change) -> list[Question]:
@@ -104,7 +108,7 @@ def _repeated(given: Given, earlier: JsonObject) -> JsonObject:
     """The same answer again is no mistake; another one is refused."""
     question = cast("Question", earlier["question"])
     if _parsed(question, given.value) == earlier["answer"]:
-        return {"question": given.question, "answer": earlier["answer"]}
+        return earlier["answer"]
     raise Refused(
         "answered",
         f"question {given.question!r} was answered with {earlier['answer']['choice']!r} already; "

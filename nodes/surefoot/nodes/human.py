@@ -5,15 +5,18 @@ never resumes it: its answers come as commands, and its next go begins with `loa
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from langgraph.types import interrupt
+from pydantic import PlainValidator, WithJsonSchema
 
 from surefoot.graph.errors import UsageError
+from surefoot.graph.plain import digest
+from surefoot.graph.ports import Command
 from surefoot.graph.shapes import is_object
 from surefoot.graph.state import TaskState
 from surefoot.graph.values import Json, JsonObject, Question
-from surefoot.nodes.answering import Given, apply_answer
+from surefoot.nodes.answering import Given, answer, understood
 from surefoot.nodes.change import Change, Refused, changes_of
 from surefoot.nodes.context import TaskContext, views
 
@@ -26,20 +29,44 @@ async def ask_people(state: TaskState, context: TaskContext) -> dict[str, Any]:
 
     Raises:
         UsageError: the resume value answers nothing that is open, or what it answers does not
-            fit; nothing was changed.
+            fit; nothing was changed, and the same interrupt can be answered again.
     """
     questions = state.get("questions") or []
-    said = interrupt({"questions": questions})
+
+    def check(said: Json) -> JsonObject:
+        return _checked(said, questions, state, context)
+
+    # What is refused here is not saved: LangGraph would give it to every later go of this node.
+    answers: Any = Annotated[Any, PlainValidator(check), WithJsonSchema(_schema_of(questions))]
+    said: JsonObject = interrupt({"questions": questions}, response_schema=answers)
     context.on_goal(state.get("goal") or {})
     seen, change = views(state, context), Change()
-    for id, value in answers_in(said, questions, state).items():
-        try:
-            apply_answer(Given(question=id, value=value, by=BY_HOST), state, context, seen, change)
-        except Refused as why:
-            context.journal.discard()
-            raise UsageError(why.code, str(why)) from None
+    for id, value in said.items():
+        args: JsonObject = {"question": id, "value": value}
+        # A host's answer has no number of a command's: below 0 it is nobody's.
+        command = Command(id=-int(digest(id)[:8], 16), name="answer", args=args, by=BY_HOST)
+        await answer(command, state, context, seen, change)
     context.forget()
     return {**changes_of(change, state), "status": "running"}
+
+
+def _checked(
+    said: Json, questions: Sequence[Question], state: TaskState, context: TaskContext
+) -> JsonObject:
+    """The answers of a resume value, each of which can be applied. Raises UsageError."""
+    answers = answers_in(said, questions, state)
+    for id, value in answers.items():
+        try:
+            understood(Given(question=id, value=value, by=BY_HOST), state, context, Change())
+        except Refused as why:
+            raise UsageError(why.code, str(why)) from None
+    return answers
+
+
+def _schema_of(questions: Sequence[Question]) -> JsonObject:
+    """JSON Schema of a resume value, for whoever shows a form."""
+    properties = {question["id"]: question.get("schema") or {} for question in questions}
+    return {"type": "object", "properties": properties}
 
 
 def answers_in(said: Json, questions: Sequence[Question], state: TaskState) -> JsonObject:

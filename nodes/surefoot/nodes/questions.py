@@ -6,7 +6,7 @@ What an answer does is `answering`; which answers there are is `surefoot.graph.q
 from collections.abc import Collection, Mapping, Sequence
 
 from surefoot.graph.questions import completed
-from surefoot.graph.values import JsonObject, Question
+from surefoot.graph.values import Json, JsonObject, Question
 from surefoot.nodes.context import TaskContext
 
 LOOKED_AT_AGAIN = ("unknown_effect",)
@@ -75,9 +75,18 @@ def still_open(
     return kept
 
 
-def close(question: Question, context: TaskContext, **answer: object) -> None:
-    """Close a question's row; `answer`: the columns of what was answered, if it was."""
-    context.journal.question(question["id"], open=False, closed_at=context.clock(), **answer)
+def close(question: Question, context: TaskContext, **answer: Json) -> None:
+    """Close a question's row.
+
+    Args:
+        question: that was answered, or that nobody has to answer any more.
+        context: of the plan that asked.
+        answer: the columns of what was answered, if it was.
+    """
+    id = question["id"]
+    context.journal.question(id, open=False, closed_at=context.clock(), **answer)
+    if not answer:
+        context.journal.event("QuestionClosed", subtask=question["subtask"], question=id)
 
 
 def inside_of(question: Question) -> str | None:

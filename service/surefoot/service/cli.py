@@ -12,7 +12,13 @@ import typer
 from typer.exceptions import Abort, Exit, TyperException
 
 from surefoot.graph.errors import AgentError, UsageError
-from surefoot.service import check_commands, look_commands, run_commands, step_commands
+from surefoot.service import (
+    answer_commands,
+    check_commands,
+    look_commands,
+    run_commands,
+    step_commands,
+)
 from surefoot.service.carrying import INTERRUPTED, say
 from surefoot.service.output import Output, write
 
@@ -43,6 +49,8 @@ _COMMANDS = {
     "edit": step_commands.edit,
     "replan": step_commands.replan,
     "rollback": step_commands.rollback,
+    "questions": answer_commands.questions,
+    "answer": answer_commands.answer,
     "validate": check_commands.validate,
     "schema": check_commands.schema,
     "doctor": check_commands.doctor,

@@ -346,6 +346,28 @@ class Surefoot:
         await replan(engine, id, require=require, plan=given, objects=tools)
         return await self.status(id)
 
+    async def answer(
+        self, id: str, question: str, value: Json, *, tools: "Sequence[BaseTool]" = ()
+    ) -> Status:
+        """Answer a question by its id; returns the status once the answer is applied.
+
+        Args:
+            id: of the task. One that nobody runs is paused afterwards, or waits for the answers
+                that are missing: `resume` goes on.
+            question: its id, as `questions` lists it.
+            value: one of its choices or a synonym, `"WORD: REASON"`, or a mapping with `choice`
+                and what belongs to it (`reason`, `result`, `hint`, `milestone`, `require`).
+            tools: the tool objects that the task was made with.
+
+        Raises:
+            UsageError: there is no such task or question, the value does not fit, another answer
+                was given before, or the task is over; nothing was changed.
+        """
+        from surefoot.graph.stepping_in import answer
+
+        await answer(await self.engine(), id, question, value, objects=tools)
+        return await self.status(id)
+
     async def validate(
         self,
         source: TaskSource,
@@ -405,6 +427,10 @@ class Surefoot:
         """A subtask's result; without one the results of the plan's last subtasks, by id."""
         return await (await self.looker()).result(self._store(), id, subtask)
 
+    async def questions(self, id: str | None = None) -> Sequence[JsonObject]:
+        """What waits for a person, oldest first; of all tasks without an id."""
+        return await (await self.looker()).questions(id)
+
     async def artifacts(self, id: str) -> Sequence[JsonObject]:
         """All visible artifact versions."""
         return await (await self.looker()).artifacts(id)
@@ -430,6 +456,8 @@ class Surefoot:
     edit_sync = _in_own_loop(edit)
     replan_sync = _in_own_loop(replan)
     rollback_sync = _in_own_loop(rollback)
+    questions_sync = _in_own_loop(questions)
+    answer_sync = _in_own_loop(answer)
     validate_sync = _in_own_loop(validate)
     status_sync = _in_own_loop(status)
     list_sync = _in_own_loop(list)

@@ -215,6 +215,19 @@ def effect_entry(row: Row) -> JsonObject:
     }
 
 
+def question_entry(row: Row) -> JsonObject:
+    """One open question."""
+    return {
+        "task": row["task_id"],
+        "id": row["id"],
+        "subtask": row["subtask"],
+        "kind": row["kind"],
+        "text": row["text"],
+        "choices": list(row["choices"] or ()),
+        "asked_at": iso(row["asked_at"]),
+    }
+
+
 def matching_artifacts(rows: Iterable[Row], name: str) -> list[Row]:
     """Rows whose full name or bare name this is."""
     return [row for row in rows if name in (f"{row['subtask']}/{row['name']}", row["name"])]
@@ -259,6 +272,7 @@ def _strategy(type: str) -> str | None:
         "SubtaskSkipped": "skip",
         "SubtaskFailed": "fail",
         "QuestionAsked": "ask",
+        "QuestionAnswered": "answer",
     }.get(type)
 
 

@@ -96,6 +96,7 @@ class Feed:
         rows = await self._looker.rows(self._task_id)
         self._history = dict(rows.history)
         self._picture = TaskPicture(rows.task, rows.plan, rows.subtasks, rows.made)
+        self._picture.asked = {q["id"]: q["text"] for q in rows.questions}
         if rows.planning is not None:
             self._picture.apply(rows.planning)
 

@@ -30,6 +30,8 @@ _TOLD = {
     "ImprovementStarted": "is tried in full once more",
     "ImprovementFailed": "could not be improved",
     "QuestionAsked": "a person must decide",
+    "QuestionAnswered": "a person has decided",
+    "QuestionClosed": "nobody has to decide any more",
     "MilestonePassed": "milestone {milestone} passed",
     "MilestoneFailed": "milestone {milestone} failed",
     "MilestoneChoiceUnavailable": "milestone {milestone}: {choice} is not possible",

@@ -63,6 +63,12 @@ class Looker:
             history=await self.durations(),
         )
 
+    async def questions(self, id: str | None) -> list[JsonObject]:
+        """The open questions of a task, of all tasks without an id."""
+        task = None if id is None else (await self.task(id))["id"]
+        rows = await self.readers.question_rows(task)
+        return [documents.question_entry(row) for row in rows]
+
     async def _planning(self, task: Row) -> Row | None:
         """The newest question to a planner, while there is no plan yet."""
         if task["status"] != "running" or task["plan_version"]:

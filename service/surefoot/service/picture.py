@@ -87,6 +87,8 @@ class TaskPicture:
         }
         failure: JsonObject = task["failure"] or {}
         self.failure: str | None = failure.get("message")
+        self.asked: dict[str, str] = {}
+        """What waits for a person, by question id."""
         self._members = {m.id: m for stage in self.stages for m in stage.members}
         self._states: dict[str, SubtaskState] = {}
         self._tally: dict[str, dict[SubtaskState, int]] = {}
@@ -138,6 +140,10 @@ class TaskPicture:
         type, subtask = event["type"], event["subtask"]
         facts: JsonObject = event["facts"] or {}
         self.models.apply(event)
+        if type == "QuestionAsked":
+            self.asked[facts["question"]] = facts.get("reason") or ""
+        elif type in ("QuestionAnswered", "QuestionClosed"):
+            self.asked.pop(facts["question"], None)
         if type.startswith("Milestone") and facts.get("milestone"):
             self._milestone(type, facts["milestone"])
         elif type.startswith("Task"):

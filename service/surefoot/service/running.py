@@ -13,7 +13,7 @@ from surefoot.service import exits
 from surefoot.service.client import Status, Surefoot
 from surefoot.service.output import Output
 from surefoot.service.signals import How, StopSignals
-from surefoot.service.words import next_step, result_line, size
+from surefoot.service.words import next_step, result_line, size, waiting_lines
 
 if TYPE_CHECKING:
     from surefoot.graph.task_file import LoadedFile
@@ -126,8 +126,8 @@ async def report(surefoot: Surefoot, status: Status, out: Output) -> None:
     out.line(result_line(status))
     if out.quiet:
         return
-    for question in status["questions"]:
-        out.line(f"waits: {question['text']}")
+    for line in waiting_lines(status):
+        out.line(line)
     for line in await _made(surefoot, status):
         out.line(line)
     step = next_step(status)

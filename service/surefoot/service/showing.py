@@ -6,7 +6,7 @@ import time
 
 from surefoot.service.client import Surefoot
 from surefoot.service.output import Output, write
-from surefoot.service.words import next_step, result_line
+from surefoot.service.words import next_step, result_line, waiting_lines
 
 LIST_EVERY_S = 2.0
 
@@ -29,8 +29,8 @@ async def show_status(surefoot: Surefoot, id: str | None, out: Output, *, watch:
         out.document(dict(status))
         return
     out.line(result_line(status))
-    for question in status["questions"]:
-        out.line(f"waits: {question['text']}")
+    for line in waiting_lines(status):
+        out.line(line)
     held = status["worker"]["alive"]
     step = None if held else next_step(status)
     if step:

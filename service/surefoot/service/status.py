@@ -87,6 +87,8 @@ class OpenQuestion(TypedDict):
     subtask: str | None
     kind: str
     text: str
+    choices: list[str]
+    asked_at: str | None
 
 
 class WorkerDocument(TypedDict):
@@ -172,7 +174,14 @@ def status_document(rows: TaskRows, *, now: float, alive: bool) -> StatusDocumen
         limits=dict(task["limits"] or {}),
         failure=_failure(task["failure"]),
         questions=[
-            OpenQuestion(id=q["id"], subtask=q["subtask"], kind=q["kind"], text=q["text"])
+            OpenQuestion(
+                id=q["id"],
+                subtask=q["subtask"],
+                kind=q["kind"],
+                text=q["text"],
+                choices=list(q.get("choices") or ()),
+                asked_at=iso(q.get("asked_at")),
+            )
             for q in rows.questions
             if q["open"]
         ],

@@ -42,6 +42,7 @@ BAR_STYLE = {"completed": "green", "failed": "red", "cancelled": "red"}
 BAR_WIDTH = 32
 MOST_TROUBLES = 6
 MOST_RUNNING = 8
+MOST_ASKED = 3
 
 
 def draw(picture: TaskPicture, *, eta: Eta | None, now: float, height: int) -> RenderableType:
@@ -234,11 +235,22 @@ def _troubles(picture: TaskPicture) -> list[Text]:
     lines = [_trouble(id, trouble) for id, trouble in found[:MOST_TROUBLES]]
     if len(found) > MOST_TROUBLES:
         lines.append(Text(f"… {len(found) - MOST_TROUBLES} more", "dim"))
+    lines += [_waits(text) for text in list(picture.asked.values())[-MOST_ASKED:]]
     if picture.failure:
         lines.append(
             Text(f"✗ {one_line(picture.failure)}", "bold red", no_wrap=True, overflow="ellipsis")
         )
     return lines
+
+
+def _waits(text: str) -> Text:
+    """The last words of a question are the command that answers it: its beginning may be cut."""
+    head, command = text.splitlines()[0] if text else "", text.rpartition("Answer with ")[2]
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append("waits     ", "bold yellow")
+    line.append(one_line(command))
+    line.append(f"  {one_line(head)}", "dim")
+    return line
 
 
 def _trouble(id: str, trouble: Trouble) -> Text:

@@ -1,7 +1,7 @@
 """How numbers are said to a person: durations, sizes, intervals, and what to do next."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from surefoot.graph.values import JsonObject
@@ -92,10 +92,20 @@ def next_step(status: Mapping[str, Any]) -> str | None:
             return f"go on with a raised limit: surefoot resume {id} {_option(failure)}"
         return f"see what happened: surefoot history {id}"
     if state == "waiting":
-        return f"then go on with: surefoot resume {id}"
+        waits = status["questions"]
+        more = f" (all: surefoot questions {id})" if len(waits) > 1 else ""
+        return f"answer it{more}, then go on with: surefoot resume {id}"
     if state in ("paused", "running", "queued"):
         return f"go on with: surefoot resume {id}"
     return None
+
+
+def waiting_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """What waits for a person, with the command that answers it."""
+    for question in status["questions"]:
+        first, *rest = str(question["text"]).splitlines() or [""]
+        yield f"waits: {printable(first)}"
+        yield from (f"       {printable(line)}" for line in rest)
 
 
 def fault_lines(found: JsonObject) -> list[str]:
