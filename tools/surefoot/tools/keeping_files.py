@@ -113,8 +113,10 @@ class AttemptFiles:
 
     async def _put_back(self, *, over: bool) -> None:
         order = self.order
-        about = undo_of("files", order.subtask, order.attempt)
-        if what_about_undo(order, about) == "undone":
+        about = undo_of("files", order.subtask, 0)
+        # An answer is about work that goes on from where it was asked, whatever its number is now.
+        goes_on = order.recovering or order.undoing is not None
+        if goes_on and what_about_undo(order, about) == "undone":
             return  # a person has put them right
         try:
             restored = await self.workspace.put_back(order.subtask, order.attempt, over=over)
