@@ -35,6 +35,7 @@ class GroupControl:
         self._outer = outer
         self._prefix = f"{group}/"
         self._given = list(given)
+        self._mine = {command.id for command in given}
         self._alone = alone
         self.outcomes: dict[int, JsonObject] = {}
         """What came of the commands that were given."""
@@ -54,13 +55,12 @@ class GroupControl:
         """See `Control.asked`."""
         if self._alone:
             return tuple(self._given)
-        known = {command.id for command in self._given}
         handed = (self._inward(command) for command in self._outer.asked())
-        return (*self._given, *(c for c in handed if c is not None and c.id not in known))
+        return (*self._given, *(c for c in handed if c is not None and c.id not in self._mine))
 
     def settle(self, command: int, outcome: JsonObject) -> None:
         """See `Control.settle`."""
-        if any(command == one.id for one in self._given):
+        if command in self._mine:
             self._given = [one for one in self._given if one.id != command]
             self.outcomes[command] = outcome
         else:

@@ -8,7 +8,7 @@ from typing import Literal
 from langgraph.types import Command
 
 from surefoot.graph.state import TaskState
-from surefoot.nodes.commands import left_to_apply
+from surefoot.nodes.commands import left_to_apply, tell_senders
 from surefoot.nodes.context import TaskContext, Views, limits_of, views
 from surefoot.nodes.orders import work_order
 from surefoot.nodes.wishes import next_wish
@@ -25,6 +25,7 @@ LOOK_AGAIN_S = 1.0
 async def execute(state: TaskState, context: TaskContext) -> Command[Node]:
     """Submit the orders, wait for the first to finish, return everything finished so far."""
     seen = views(state, context)
+    tell_senders(state, context)  # it may be long before the dispatcher's next turn
     known = context.runner.known()
     orders = [
         work_order(order, state, context, seen)

@@ -96,7 +96,9 @@ def open_way(id: str, state: TaskState, seen: Views, change: Change) -> None:
     if ending["code"] == INCONSISTENT and ending["subtask"] is None:
         return
     change.ends = False
-    change.ending = next(_failures(sorted(seen.ready.failed), state, change), None)
+    taken_back = (change.back or Back(by="", reason="")).get("reopen") or ()
+    left = sorted(seen.ready.failed.difference(taken_back))
+    change.ending = next(_failures(left, state, change), None)
 
 
 def _failures(ids: Iterable[str], state: TaskState, change: Change) -> Iterator[TaskFailure]:
