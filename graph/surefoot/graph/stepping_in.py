@@ -149,7 +149,7 @@ async def answer(
     about = Question(id=question, subtask=asked["subtask"], kind=asked["kind"], text=asked["text"])
     about["choices"] = asked["choices"] or []
     parsed = parse_answer(about, value)
-    if asked["answer"] is not None:
+    if not asked["open"] and asked["answer"] is not None:
         return _given_before(question, asked["answer"], parsed)
     _refuse_over(row)
     if not asked["open"]:

@@ -194,6 +194,8 @@ def _apply(
         case "undo_failed" if (question.get("facts") or {}).get("back"):
             pass  # the rollback node reads it among the answers
         case "unknown_effect" | "approve" | "other_effect" | "undo_failed":
+            if (question.get("facts") or {}).get("back"):
+                return  # the way back that it holds up reads it
             _take_up(question, parsed, state, context, seen, change)
         case "check" | "verdict" if question["subtask"] is not None:
             _decide_attempt(question, parsed, given, state, context, seen, change)

@@ -164,8 +164,12 @@ def wanted_blobs(records: Mapping[str, Record]) -> tuple[Wanted, Wanted]:
     """The contents that records rely on: artifacts, and results."""
     artifacts, results = Wanted(), Wanted()
     for id, record in records.items():
-        for ref in record.get("artifacts", ()):
+        held: JsonObject = record.get("held") or {}
+        for ref in (*record.get("artifacts", ()), *held.get("artifacts", ())):
             artifacts.setdefault(ref["sha256"], []).append((id, f"artifact {id}/{ref['name']}"))
+        kept: StoredValue = held.get("result") or {}
+        if "sha256" in kept:
+            results.setdefault(kept["sha256"], []).append((id, f"result of {id}"))
         result, items = record.get("result"), record.get("items")
         if result and "sha256" in result:
             results.setdefault(result["sha256"], []).append((id, f"result of {id}"))

@@ -9,6 +9,9 @@ from surefoot.graph.questions import completed
 from surefoot.graph.values import Json, JsonObject, Question
 from surefoot.nodes.context import TaskContext
 
+_UNANSWERED: JsonObject = dict.fromkeys(("answer", "answered_at", "answered_by", "closed_at"))
+"""Of a row that another life of a lost state left: it is asked anew."""
+
 LOOKED_AT_AGAIN = ("unknown_effect",)
 """Kinds that a resume may settle without a person: the probe is asked once more."""
 
@@ -32,7 +35,7 @@ def opened(
         choices=whole.get("choices"),
         schema=whole.get("schema"),
         open=True,
-        closed_at=None,
+        **_UNANSWERED,
     )
     milestone = _facts(whole).get("milestone")
     context.journal.event(

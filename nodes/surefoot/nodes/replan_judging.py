@@ -14,6 +14,7 @@ from surefoot.graph.validation import LocalWorld, validate_task
 from surefoot.graph.values import Decision, JsonObject, Record, TaskFailure
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, limits_of, views
 from surefoot.nodes.planning import draft_report, summary
+from surefoot.nodes.questions import still_open
 from surefoot.nodes.replanning import ended, request_of, required_goal, stands_for
 from surefoot.nodes.stable_points import with_start
 from surefoot.nodes.ways_back import rollbacks_made
@@ -68,10 +69,11 @@ def _adopt(
     plan = {**candidate, "version": version}
     context.changed = True
     gone, reason = dropped(old, plan), request["reason"]
+    records = _records(plan, gone, state)
     update: dict[str, Any] = {
         "plan": plan,
-        "records": _records(plan, gone, state),
-        "questions": [q for q in state.get("questions") or () if q["subtask"] not in gone],
+        "records": records,
+        "questions": still_open(state.get("questions") or (), {*gone, *records}, context),
         "replan": None,
         "replans": _used(request, [context.full(id) for id in (*gone, *_anew(plan, state))], state),
         "ending": None,
