@@ -120,7 +120,12 @@ async def test_a_failed_attempt_is_put_back_before_it_is_told(
     notes.paths = ("out/a",)
     done = await outcome(bench, notes, writing())
     assert notes.asked == ["before a 1 ['out/**']", "put back a 1 over"]
-    assert done.get("put_back") == {"paths": ["out/a"], "kept": [{"value": "kept"}]}
+    assert done.get("put_back") == {
+        "count": 1,
+        "paths": ["out/a"],
+        "kept": [{"value": "kept"}],
+        "reason": "out/a",
+    }
     assert "recovery" not in done
 
 

@@ -85,7 +85,9 @@ class FileContents:
         known = self._known
         for path, found in seen.found.items():
             kept = known.get(path)
-            if kept is not None and kept[0] == stamp(found):
+            # As `stamp`, without its call: this line is most of the work on unchanged files.
+            seen_now = (found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode)
+            if kept is not None and kept[0] == seen_now:
                 entries[path], lines[path] = kept[1], kept[2]
                 continue
             entry = self.without_content(path, found)

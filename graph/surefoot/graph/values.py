@@ -122,7 +122,7 @@ class Outcome(TypedDict):
     files: NotRequired[JsonObject]
     """What lies under its `writes` since it is good: `{manifest, files, bytes}`."""
     put_back: NotRequired[JsonObject]
-    """What was put back there: `{paths, kept}`; `kept`: manifests of what was there instead."""
+    """What was put back: `{count, paths, kept, reason}`; `kept`: manifests of what was there."""
 
 
 class Record(TypedDict, total=False):

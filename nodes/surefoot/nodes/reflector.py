@@ -81,7 +81,6 @@ def _count(outcome: Outcome, context: TaskContext) -> None:
             "WorkspacePutBack",
             subtask=outcome["subtask"],
             attempt=outcome["attempt"],
-            reason=f"{len(put_back['paths'])} paths are as they were before the attempt",
             **put_back,
         )
     recovery = outcome.get("recovery")

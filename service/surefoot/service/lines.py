@@ -27,6 +27,7 @@ _TOLD = {
     "AttemptFailed": "attempt {attempt} failed, {choice}",
     "AttemptCut": "attempt {attempt} was cut",
     "AttemptRecovered": "recovered",
+    "WorkspacePutBack": "what attempt {attempt} wrote was put back",
     "ImprovementStarted": "is tried in full once more",
     "ImprovementFailed": "could not be improved",
     "QuestionAsked": "a person must decide",

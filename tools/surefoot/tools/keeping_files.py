@@ -24,6 +24,8 @@ NOT_OVER = ("budget_exhausted",)
 
 HALFWAY = "its worker stopped while what the failed attempt wrote was being put back"
 SHOWN_PATHS = 5
+TOLD_PATHS = 100
+"""Paths that the event of putting back names; the manifests in `kept` know all of them."""
 
 
 @dataclass(slots=True)
@@ -97,7 +99,12 @@ class AttemptFiles:
             }
         if not self._touched:
             return
-        outcome["put_back"] = {"paths": [*self._touched], "kept": self._kept}
+        outcome["put_back"] = {
+            "count": len(self._touched),
+            "paths": [*self._touched][:TOLD_PATHS],
+            "kept": self._kept,
+            "reason": self._shown(),
+        }
         if self.order.recovering and not outcome.get("failure"):
             before: JsonObject = outcome.get("recovery") or {}
             why = f": {before['reason']}" if before.get("reason") else ""
