@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from surefoot.checkpointing.file_reading import (
@@ -41,6 +42,15 @@ AT_ONCE = 8
 """Files that are read at a time; each is held in memory up to a block."""
 
 Stamp = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A regular file as it was while it was open; the content of a small one."""
+
+    found: os.stat_result
+    content: bytes | None = None
+    is_sparse: bool = False
 
 
 class FileContents:
@@ -127,22 +137,16 @@ class FileContents:
         async with self._places:
             for _ in range(READS):
                 try:
-                    found = await asyncio.to_thread(os.lstat, self.place(path))
-                except (FileNotFoundError, NotADirectoryError):
-                    return None
-                entry = await asyncio.to_thread(self.without_content, path, found)
-                if entry is not None and entry.get("kind") != "file":
-                    return entry
-                try:
-                    whole = await self._store_file(path)
+                    there = await asyncio.to_thread(self._look, path)
+                    if not isinstance(there, _Opened):
+                        return there
+                    entry = await self._store_file(path, there)
                 except (FileNotFoundError, Changed):
                     continue
-                except PermissionError:
-                    return closed_entry(found)
                 except OSError as exc:
                     why = exc.strerror or exc
                     raise WorkspaceUnavailable(f"{path} cannot be read: {why}") from exc
-                return self._trusted(path, *whole, started_ns)
+                return self._trusted(path, entry, there.found, started_ns)
         raise WorkspaceUnavailable(f"{path} keeps changing while it is read; who else writes it?")
 
     def _trusted(self, path: str, entry: Entry, found: os.stat_result, started_ns: int) -> Entry:
@@ -160,33 +164,44 @@ class FileContents:
 
     # --- contents ----------------------------------------------------------------------------
 
-    async def _store_file(self, path: str) -> tuple[Entry, os.stat_result]:
-        """Put one regular file into the store.
+    def _look(self, path: str) -> "_Opened | Entry | None":
+        """What is there now: a file with its content, or all there is to say."""
+        place = self.place(path)
+        try:
+            found = os.lstat(place)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        entry = self.without_content(path, found)
+        if entry is not None and entry.get("kind") != "file":
+            return entry
+        try:
+            with opened(place) as (file, before):
+                if before.st_size <= BLOCK_BYTES:
+                    return _Opened(before, content=read_all(file, before.st_size))
+                return _Opened(before, is_sparse=is_sparse(file, before))
+        except PermissionError:
+            return closed_entry(found)
+
+    async def _store_file(self, path: str, there: "_Opened") -> Entry:
+        """Put a file into the store.
 
         Raises:
             Changed: it changed meanwhile.
             OSError: it cannot be read.
         """
-        place = self.place(path)
-        found, content, sparse = await asyncio.to_thread(self._read, place)
+        place, found = self.place(path), there.found
         entry = bare_entry(found)
-        if content is not None:
-            entry["sha256"] = await self._store.put_bytes(content)
-            return entry, found
-        if sparse:
+        if there.content is not None:
+            entry["sha256"] = await self._store.put_bytes(there.content)
+            return entry
+        if there.is_sparse:
             entry["blocks"] = await self._store_blocks(place, found)
         else:
             async with self._large:  # the store takes much memory for each
                 entry["sha256"], _ = await self._store.put_file(Path(place))
         if stamp(await asyncio.to_thread(os.lstat, place)) != stamp(found):
             raise Changed
-        return entry, found
-
-    def _read(self, place: str) -> tuple[os.stat_result, bytes | None, bool]:
-        with opened(place) as (file, found):
-            if found.st_size <= BLOCK_BYTES:
-                return found, read_all(file, found.st_size), False
-            return found, None, is_sparse(file, found)
+        return entry
 
     async def _store_blocks(self, place: str, found: os.stat_result) -> list[tuple[int, str]]:
         stored: list[tuple[int, str]] = []
