@@ -94,4 +94,4 @@ async def _unheld(holder: Holder, task_id: str, how: How, by: str) -> None:
 
 
 def _seems_to_run(row: Mapping[str, Any]) -> bool:
-    return row["state"] == "running" and row["kind"] in ("tool", "agent")
+    return row["state"] == "running" and row["kind"] not in ("foreach", "group")
