@@ -196,6 +196,11 @@ def test_the_workspace_is_what_it_was_and_what_lay_there_is_kept(
     )
     assert event["facts"]["files"] == 2
     assert event["facts"]["kept"]
+    assert scene.command("resume", "t1").code == 0
+    assert (workspace / "notes.txt").read_text() == "a\nb\n"
+    assert scene.command("rollback", "t1", "first").code == 0
+    assert (workspace / "notes.txt").read_text() == "a\n"
+    assert scene.command("resume", "t1").code == 0
 
 
 def asks(tmp_path: Path) -> dict[str, Any]:
