@@ -37,6 +37,11 @@ LITTER_SECONDS = 24 * 3600.0
 _LITTER = re.compile(r"#\d+$")
 
 
+YOUNG_SECONDS = 1800.0
+"""Elsewhere a content that is put again is sent anew where it is older than this: so nobody who
+sweeps takes it for forgotten. Here it is touched each time."""
+
+
 class ArtifactsUnavailable(TransientError):
     """The object store does not answer. Check it or SUREFOOT_ARTIFACTS_URL, then resume."""
 
@@ -52,6 +57,7 @@ class ObjectArtifacts:
         """
         self.url = url
         self.root: Path | None = None
+        """The folder, where the store is one."""
         self._intact: dict[Path, tuple[str, int, int, int]] = {}
         try:
             self._store = self._open(url)
@@ -63,6 +69,11 @@ class ObjectArtifacts:
                 f"cannot use SUREFOOT_ARTIFACTS_URL {_shown(url)!r} ({why}): "
                 "write file:///FOLDER or s3://BUCKET/PREFIX",
             ) from None
+
+    @property
+    def objects(self) -> ObjectStore:
+        """What lies underneath, for who keeps house."""
+        return self._store
 
     async def put_bytes(self, content: bytes) -> str:
         """Store and return the sha256 (hex)."""
@@ -112,9 +123,9 @@ class ObjectArtifacts:
         """A read-only copy at `folder/NAME`; made once, returned again when it is intact."""
         return await asyncio.to_thread(self._materialise, ref, folder)
 
-    async def sweep(self) -> int:
-        """Remove what killed processes left half-written more than a day ago; how many files."""
-        return await asyncio.to_thread(self._sweep)
+    async def sweep(self, older_than_s: float = LITTER_SECONDS) -> int:
+        """Remove what killed processes left half-written so long ago; how many files."""
+        return await asyncio.to_thread(self._sweep, older_than_s)
 
     def _open(self, url: str) -> ObjectStore:
         parts = urlsplit(url)
@@ -130,13 +141,13 @@ class ObjectArtifacts:
 
     def _put_bytes(self, content: bytes) -> str:
         sha256 = hashlib.sha256(content).hexdigest()
-        key = _key(sha256)
-        with _translated():
+        key = key_of(sha256)
+        with translated():
             try:
                 obstore.put(self._store, key, content, mode="create")
             except AlreadyExistsError:
                 # Perhaps only half of it, from before a power cut: then it is written anew.
-                if not self._matches(sha256):
+                if not self._wanted_again(key) or not self._matches(sha256):
                     obstore.put(self._store, key, content)
             self._make_durable(key)
         return sha256
@@ -149,16 +160,17 @@ class ObjectArtifacts:
             return self._put_large_remote(path)
         draft = f"tmp/{uuid.uuid4().hex}"
         digest = hashlib.sha256()
-        with path.open("rb") as source, _translated():
+        with path.open("rb") as source, translated():
             obstore.put(self._store, draft, _hashed(source, digest))
             size = int(obstore.head(self._store, draft)["size"])
             sha256 = digest.hexdigest()
-            if self._size(sha256) == size and self._matches(sha256):
+            there = self._size(sha256) == size and self._wanted_again(key_of(sha256))
+            if there and self._matches(sha256):
                 obstore.delete(self._store, draft)
             else:
                 self._fsync(self.root / draft)
-                obstore.rename(self._store, draft, _key(sha256))
-            self._make_durable(_key(sha256))
+                obstore.rename(self._store, draft, key_of(sha256))
+            self._make_durable(key_of(sha256))
         return sha256, size
 
     def _put_large_remote(self, path: Path) -> tuple[str, int]:
@@ -166,15 +178,29 @@ class ObjectArtifacts:
             first = hashlib.sha256()
             size = sum(len(chunk) for chunk in _hashed(source, first))
         sha256 = first.hexdigest()
-        if self._size(sha256) == size:
+        if self._size(sha256) == size and self._wanted_again(key_of(sha256)):
             return sha256, size
         sent = hashlib.sha256()
-        with path.open("rb") as source, _translated():
-            obstore.put(self._store, _key(sha256), _hashed(source, sent))
+        with path.open("rb") as source, translated():
+            obstore.put(self._store, key_of(sha256), _hashed(source, sent))
             if sent.digest() != first.digest():
-                obstore.delete(self._store, _key(sha256))
+                obstore.delete(self._store, key_of(sha256))
                 raise ArtifactsUnavailable(f"{path.name} changed while it was stored")
         return sha256, size
+
+    def _wanted_again(self, key: str) -> bool:
+        """Make a stored content young; False where that takes a new put."""
+        if self.root is not None:
+            try:
+                os.utime(self.root / key)
+            except FileNotFoundError:  # it was swept at this moment
+                return False
+            return True
+        try:
+            put = obstore.head(self._store, key)["last_modified"].timestamp()
+        except FileNotFoundError:
+            return False
+        return time.time() - put < YOUNG_SECONDS
 
     def _get_bytes(self, sha256: str) -> bytes:
         content = b"".join(self._read(sha256))
@@ -183,24 +209,24 @@ class ObjectArtifacts:
         return content
 
     def _read(self, sha256: str) -> Iterator[bytes]:
-        with _translated():
+        with translated():
             try:
-                stream = obstore.get(self._store, _key(sha256)).stream(CHUNK_BYTES)
+                stream = obstore.get(self._store, key_of(sha256)).stream(CHUNK_BYTES)
             except FileNotFoundError:
                 raise PermanentError(f"the stored blob {sha256} is missing") from None
             for chunk in stream:
                 yield bytes(chunk)
 
     def _size(self, sha256: str) -> int | None:
-        with _translated():
+        with translated():
             try:
-                return int(obstore.head(self._store, _key(sha256))["size"])
+                return int(obstore.head(self._store, key_of(sha256))["size"])
             except FileNotFoundError:
                 return None
 
     def _missing_here(self, wanted: Sequence[str]) -> set[str]:
         root = str(self.root)
-        return {sha256 for sha256 in wanted if not os.path.exists(f"{root}/{_key(sha256)}")}
+        return {sha256 for sha256 in wanted if not os.path.exists(f"{root}/{key_of(sha256)}")}
 
     def _damaged(self, wanted: Sequence[str], most_bytes: int | None) -> tuple[int, set[str]]:
         read, sum_bytes, bad = 0, 0, set[str]()
@@ -275,10 +301,10 @@ class ObjectArtifacts:
         finally:
             os.close(file)
 
-    def _sweep(self) -> int:
+    def _sweep(self, older_than_s: float) -> int:
         if self.root is None:
             return 0
-        oldest = time.time() - LITTER_SECONDS
+        oldest = time.time() - older_than_s
         removed = 0
         for file in self.root.rglob("*"):
             litter = _LITTER.search(file.name) or file.parent == self.root / "tmp"
@@ -293,7 +319,8 @@ class _Digest(Protocol):
     def update(self, data: bytes, /) -> None: ...
 
 
-def _key(sha256: str) -> str:
+def key_of(sha256: str) -> str:
+    """Where a content lies in the store."""
     return f"sha256/{sha256[:2]}/{sha256}"
 
 
@@ -309,7 +336,8 @@ def _signature(file: Path, sha256: str) -> tuple[str, int, int, int]:
 
 
 @contextlib.contextmanager
-def _translated() -> Generator[None]:
+def translated() -> Generator[None]:
+    """What the store raises, as `ArtifactsUnavailable`."""
     try:
         yield
     except (BaseError, OSError) as exc:

@@ -10,6 +10,7 @@ from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.queries import queries
 from surefoot.checkpointing.readers import Readers
 from surefoot.graph.tables import Row, Saved, Snapshot, Tally
+from surefoot.graph.thread_names import AgentThread, thread_of_name
 from surefoot.graph.values import ArtifactRef, JsonObject
 
 
@@ -100,10 +101,9 @@ class TaskTables:
         newest: dict[str, int] = {}
         begin = f"{self._id}/{prefix}"
         for row in await self._all("threads", prefix=begin):
-            subtask, _, go = row["thread_id"].removeprefix(begin).rpartition("/")
-            number = go.partition(":")[0]
-            if subtask and number.isdecimal():
-                newest[subtask] = max(newest.get(subtask, 0), int(number))
+            name = thread_of_name(begin.removesuffix("/"), row["thread_id"])
+            if isinstance(name, AgentThread):
+                newest[name.subtask] = max(newest.get(name.subtask, 0), name.go)
         return newest
 
     async def _all(self, query: str, **parameters: Any) -> list[DictRow]:

@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool
 
 from surefoot.checkpointing.artifacts import ObjectArtifacts
 from surefoot.checkpointing.readers import Readers
+from surefoot.checkpointing.sweeping import claim
 from surefoot.checkpointing.tasks import create_task as store_task
 from surefoot.graph.errors import UsageError
 from surefoot.graph.manifest import input_digests, tool_digests
@@ -121,7 +122,10 @@ async def create_task(
         inputs_manifest=inputs,
         tools_digest=tool_digests(specs),
     )
-    if not created:
+    if created:
+        store = await asyncio.to_thread(ObjectArtifacts, shared.settings.artifacts_url)
+        await claim(shared.database, store)
+    else:
         _refuse_different(id, row, digest(mapping), inputs, tool_digests(specs))
     return Created(id=id, created=created, report=report)
 

@@ -36,7 +36,7 @@ from surefoot.nodes.consistency import examine
 from surefoot.nodes.context import TaskContext
 
 
-class _NoContexts:
+class NoContexts:
     """No node of this graph runs."""
 
     rides_on_saver = True
@@ -108,7 +108,7 @@ class _Around:
 async def saved_state(database: Database, thread: str) -> TaskState:
     """The newest state that is saved of a task's (or a group's) thread; {} without any."""
     saver = AsyncPostgresSaver(cast("Any", database.pool), serde=StrictSerializer())
-    graph = assemble(_NoContexts()).compile(checkpointer=saver)
+    graph = assemble(NoContexts()).compile(checkpointer=saver)
     found = await graph.aget_state({"configurable": {"thread_id": thread}})
     return found.values
 

@@ -208,6 +208,8 @@ class MilestoneRecord(TypedDict):
     """Counts up with every milestone that passes: what came later is un-passed by a rollback."""
     stale: NotRequired[list[str]]
     """Subtasks that were reopened since: what the snapshot says of them does not hold any more."""
+    pruned: NotRequired[bool]
+    """Its snapshot was removed to keep house: nobody can go back to it any more."""
     verdicts: list[JsonObject]
 
 

@@ -51,6 +51,7 @@ async def _check(name: str, state: TaskState, context: TaskContext) -> None:
     """That the point is there and its snapshot can be read."""
     milestones = state.get("milestones") or {}
     passed = [id for id, record in milestones.items() if record["passed"]]
+    left = ", ".join([*(id for id in passed if not milestones[id].get("pruned")), START])
     known = ", ".join([*passed, START])
     if name != START and name not in passed:
         why = "has not passed" if name in (state.get("milestones") or {}) else "is not known"
@@ -62,5 +63,5 @@ async def _check(name: str, state: TaskState, context: TaskContext) -> None:
     except PermanentError as gone:
         raise Refused(
             "unknown_milestone",
-            f"what was kept at milestone {name!r} is gone ({gone}); others: {known}",
+            f"what was kept at milestone {name!r} is gone ({gone}); there are: {left}",
         ) from None

@@ -195,6 +195,8 @@ async def point_at(record: MilestoneRecord | None, context: TaskContext) -> Poin
     """
     if record is None or record["id"] == START:
         return Point()
+    if record.get("pruned"):
+        raise PermanentError("its snapshot was removed by `surefoot gc`")
     document = await read_stored(record["snapshot"], context)
     if "number" not in record:  # of an earlier version: the records alone
         return Point(records=document)

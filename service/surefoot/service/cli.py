@@ -15,6 +15,7 @@ from surefoot.graph.errors import AgentError, UsageError
 from surefoot.service import (
     answer_commands,
     check_commands,
+    housekeeping_commands,
     look_commands,
     run_commands,
     step_commands,
@@ -54,6 +55,7 @@ _COMMANDS = {
     "validate": check_commands.validate,
     "schema": check_commands.schema,
     "doctor": check_commands.doctor,
+    "gc": housekeeping_commands.gc,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)

@@ -388,6 +388,41 @@ class Surefoot:
         )
         return report.as_dict()
 
+    async def gc(
+        self,
+        *,
+        task: str | None = None,
+        keep_milestones: int = 3,
+        keep_finished: bool = False,
+        older_than_hours: float = 24.0,
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """Remove what no resume, no rollback to a kept milestone and no history needs any more.
+
+        Args:
+            task: only this one's rows; absent: all tasks that no live worker holds.
+            keep_milestones: so many of each task, the newest, besides its start.
+            keep_finished: completed and cancelled tasks keep as much as others.
+            older_than_hours: stored contents that are younger are kept.
+            dry_run: nothing is removed, only counted.
+
+        Returns:
+            `{"dry_run", "checkpoints", "threads", "snapshots", "blobs", "folders", "bytes",
+            "tasks": [...]}`.
+
+        Raises:
+            UsageError: there is no such task.
+        """
+        from surefoot.graph.housekeeping import HOUR_S, Policy, keep_house
+
+        policy = Policy(
+            keep_milestones=keep_milestones,
+            keep_finished=keep_finished,
+            older_than_s=older_than_hours * HOUR_S,
+        )
+        engine = await self.engine(warm_up=False)
+        return await keep_house(engine, policy, task_id=task, dry_run=dry_run)
+
     # --- looking -------------------------------------------------------------------------------
 
     async def status(self, id: str | None = None) -> Status:
