@@ -116,13 +116,16 @@ where task_id = %(task_id)s and key = %(key)s and scope = %(scope)s
     and state in ('intent', 'done')
 
 -- name: standing
--- Newest first: the order in which they are taken back.
+-- Newest first: the order in which they are taken back. The ids are hashed once, and each row looks
+-- itself and what it stands in up there: a segment may be as large as the plan.
 select * from surefoot.effects e
 where task_id = %(task_id)s and state in ('intent', 'done') and not starts_with(key, '#undo-')
     and (%(attempt)s::int is null or attempt = %(attempt)s)
     and exists (
-        select 1 from unnest(%(subtasks)s::text[]) as s (id)
-        where e.subtask = s.id or starts_with(e.subtask, s.id || '/')
+        select 1 from (select string_to_array(e.subtask, '/') as steps) as path
+        cross join lateral generate_subscripts(path.steps, 1) as depth
+        where array_to_string(path.steps[1:depth], '/')
+            = any(%(subtasks)s::text[])
     )
 order by coalesce(outcome_at, intent_at) desc, intent_at desc, key
 
