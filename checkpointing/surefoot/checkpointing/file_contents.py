@@ -20,10 +20,9 @@ from surefoot.checkpointing.file_reading import (
     opened,
     read_all,
     sha256_of,
-    stamp,
     steadily,
 )
-from surefoot.checkpointing.file_scan import MAX_ENTRIES, Scan, WorkspaceUnavailable
+from surefoot.checkpointing.file_scan import MAX_ENTRIES, Scan, Stamp, WorkspaceUnavailable, stamp
 from surefoot.checkpointing.manifests import (
     Entry,
     Listing,
@@ -41,8 +40,6 @@ RACY_NS = 2_000_000_000
 AT_ONCE = 8
 """Files that are read at a time; each is held in memory up to a block."""
 
-Stamp = tuple[int, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
@@ -59,8 +56,10 @@ class FileContents:
     def __init__(self, root: str, store: ArtifactStore) -> None:
         self._root = root
         self._store = store
-        self._known: dict[str, tuple[Stamp, Entry, str]] = {}
-        """path -> (stamp, entry, its line) of what lies in the store and is trusted."""
+        self.stamps: dict[str, Stamp] = {}
+        """Of the files whose content lies in the store and whose metadata is trusted."""
+        self._known: dict[str, tuple[Entry, str]] = {}
+        """Their entries and lines."""
         self._places = asyncio.Semaphore(AT_ONCE)
         self._large = asyncio.Lock()
 
@@ -68,10 +67,10 @@ class FileContents:
         """Take up what an earlier snapshot stored; of a process before this one, say."""
         for path, entry in listing.entries.items():
             if "inode" in entry and path not in self._known:
-                self._known[path] = _stamp_of(entry), entry, line(path, entry)
+                self._know(path, _stamp_of(entry), entry)
 
     async def describe(self, seen: Scan) -> tuple[dict[str, Entry], dict[str, str]]:
-        """Entries of all that a walk found and their lines; the contents are in the store.
+        """Entries of what a walk that knew our `stamps` found, and their lines; contents are stored.
 
         What vanished meanwhile is left out; what cannot be read is marked `unreadable`.
 
@@ -92,14 +91,13 @@ class FileContents:
         entries: dict[str, Entry] = {}
         lines: dict[str, str] = {}
         unknown: list[str] = []
-        known = self._known
+        for path in seen.same:
+            kept = self._known.get(path)
+            if kept is None:
+                unknown.append(path)  # forgotten since the walk
+            else:
+                entries[path], lines[path] = kept
         for path, found in seen.found.items():
-            kept = known.get(path)
-            # As `stamp`, without its call: this line is most of the work on unchanged files.
-            seen_now = (found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode)
-            if kept is not None and kept[0] == seen_now:
-                entries[path], lines[path] = kept[1], kept[2]
-                continue
             entry = self.without_content(path, found)
             if entry is None or entry.get("kind") == "file":
                 unknown.append(path)
@@ -152,15 +150,19 @@ class FileContents:
     def _trusted(self, path: str, entry: Entry, found: os.stat_result, started_ns: int) -> Entry:
         """The entry with the marks by which it is known again, unless it is too young for that."""
         if len(self._known) > MAX_ENTRIES:
-            self._known.clear()
+            self._known, self.stamps = {}, {}
         if max(found.st_mtime_ns, found.st_ctime_ns) < started_ns - RACY_NS:
             entry["ctime_ns"], entry["inode"] = found.st_ctime_ns, found.st_ino
-            self._known[path] = stamp(found), entry, line(path, entry)
+            self._know(path, stamp(found), entry)
         return entry
+
+    def _know(self, path: str, as_it_is: Stamp, entry: Entry) -> None:
+        self._known[path] = entry, line(path, entry)
+        self.stamps[path] = as_it_is
 
     def _line(self, path: str, entry: Entry) -> str:
         kept = self._known.get(path)
-        return kept[2] if kept is not None and kept[1] is entry else line(path, entry)
+        return kept[1] if kept is not None and kept[0] is entry else line(path, entry)
 
     # --- contents ----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
-from surefoot.checkpointing.file_scan import WorkspaceUnavailable
+from surefoot.checkpointing.file_scan import WorkspaceUnavailable, stamp
 
 T = TypeVar("T")
 
@@ -69,11 +69,6 @@ def opened(path: str) -> Generator[tuple[int, os.stat_result]]:
             raise Changed
     finally:
         os.close(file)
-
-
-def stamp(found: os.stat_result) -> tuple[int, ...]:
-    """What changes whenever a file is written, replaced, or given other permissions or times."""
-    return found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
 
 
 def read_all(file: int, size: int) -> bytes:

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,6 +21,9 @@ MAX_ENTRIES = 500_000
 
 DRAFT = re.compile(r"\.surefoot-[0-9a-f]{8}-[0-9a-f]{8}-\d+")
 """Files half written by a restore: `.surefoot-TASK-PROCESS-NUMBER`; they are never part of it."""
+
+Stamp = tuple[int, ...]
+NOTHING: Mapping[str, Stamp] = {}
 
 EVERYTHING: frozenset[Parts] = frozenset({()})
 
@@ -34,6 +37,8 @@ class Scan:
     """The metadata of what is meant, by path relative to the root."""
 
     found: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
+    same: list[str] = field(default_factory=list[str])
+    """Files that are as they were known; they are not in `found`."""
     way: dict[str, os.stat_result] = field(default_factory=dict[str, os.stat_result])
     """Folders that are not meant themselves, but something below them may be."""
     unreadable: dict[str, str] = field(default_factory=dict[str, str])
@@ -45,13 +50,25 @@ class Scan:
     """When the walk began, by the clock that files are stamped with."""
 
 
-def scan(root: str, writes: Sequence[str] | None, *, skip: frozenset[str] = frozenset()) -> Scan:
+def stamp(found: os.stat_result) -> Stamp:
+    """What changes whenever a file is written, replaced, or given other permissions or times."""
+    return found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
+
+
+def scan(
+    root: str,
+    writes: Sequence[str] | None,
+    *,
+    skip: frozenset[str] = frozenset(),
+    known: Mapping[str, Stamp] = NOTHING,
+) -> Scan:
     """Walk through the root, or through what the globs mean below it.
 
     Args:
         root: the folder; a missing one holds nothing.
         writes: globs; None = everything.
         skip: relative paths that are left out with all below them.
+        known: stamps of files, by path.
 
     Raises:
         WorkspaceUnavailable: a folder cannot be read for another reason than its permissions, or
@@ -66,36 +83,49 @@ def scan(root: str, writes: Sequence[str] | None, *, skip: frozenset[str] = froz
         prefix = f"{folder}/" if folder else ""
         with _told(folder, seen):
             if here == EVERYTHING:
-                folders += [(one, EVERYTHING) for one in _all_in(place, prefix, skip, seen)]
+                folders += [(one, EVERYTHING) for one in _all_in(place, prefix, skip, known, seen)]
             else:
-                folders += _meant_in(place, prefix, here, skip, seen)
-        if len(seen.found) + len(seen.way) > MAX_ENTRIES:
+                folders += _meant_in(place, prefix, here, skip, known, seen)
+        if len(seen.found) + len(seen.same) + len(seen.way) > MAX_ENTRIES:
             raise WorkspaceUnavailable(
                 f"there are more than {MAX_ENTRIES} files in the workspace: state narrower `writes`"
             )
     return seen
 
 
-def _all_in(place: str, prefix: str, skip: frozenset[str], seen: Scan) -> list[str]:
+def _all_in(
+    place: str, prefix: str, skip: frozenset[str], known: Mapping[str, Stamp], seen: Scan
+) -> list[str]:
     """Take everything in a folder; returns the folders in it. Short, for it is nearly all we do."""
-    found, folders = seen.found, list[str]()
+    found, same, folders = seen.found, seen.same, list[str]()
     with os.scandir(place) as entries:
         for entry in entries:
-            path = prefix + entry.name
-            if path in skip or entry.name.startswith(".surefoot-"):
-                if _is_left_out(path, entry.name, skip, seen):
+            name = entry.name
+            path = prefix + name
+            if path in skip or name.startswith(".surefoot-"):
+                if _is_left_out(path, name, skip, seen):
                     continue
             try:
-                found[path] = entry.stat(follow_symlinks=False)
+                now = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
+            # As `stamp`, without its call: for unchanged files this is most of a snapshot's work.
+            if known.get(path) == (now.st_ctime_ns, now.st_ino, now.st_size, now.st_mode):
+                same.append(path)
+                continue
+            found[path] = now
             if entry.is_dir(follow_symlinks=False):
                 folders.append(path)
     return folders
 
 
 def _meant_in(
-    place: str, prefix: str, wanted: frozenset[Parts], skip: frozenset[str], seen: Scan
+    place: str,
+    prefix: str,
+    wanted: frozenset[Parts],
+    skip: frozenset[str],
+    known: Mapping[str, Stamp],
+    seen: Scan,
 ) -> list[tuple[str, frozenset[Parts]]]:
     """Take what is meant in a folder; returns the folders that lead on, with what they lead to."""
     names = only_names(wanted)
@@ -106,7 +136,9 @@ def _meant_in(
             continue
         meant, below = enter(wanted, name)
         is_folder = stat.S_ISDIR(found.st_mode)
-        if meant:
+        if meant and known.get(path) == stamp(found):
+            seen.same.append(path)
+        elif meant:
             seen.found[path] = found
             below = EVERYTHING
         elif below and is_folder:

@@ -183,7 +183,8 @@ class WorkspaceSnapshots:
 
     async def _take(self, writes: Sequence[str] | None) -> tuple[dict[str, Entry], dict[str, str]]:
         await self._seed()
-        seen = await asyncio.to_thread(scan, self._root, writes, skip=self._skip)
+        known = self._contents.stamps
+        seen = await asyncio.to_thread(scan, self._root, writes, skip=self._skip, known=known)
         if "" in seen.unreadable:
             raise WorkspaceUnavailable(f"the workspace cannot be read: {seen.unreadable['']}")
         return await self._contents.describe(seen)
