@@ -82,10 +82,18 @@ def _after(
 
 def _withdraw(segments: list[Segment], segment: Segment, context: TaskContext) -> None:
     for id in segment.way.taken:
-        if container_of(id) in segment.way.whole:
-            continue  # told of with its foreach
+        if container_of(id) in segment.way.whole or _is_told_inside(id, segment):
+            continue
         kept = [] if id in segment.way.whole else kept_artifacts(segments, segment, id)
         context.journal.withdraw(f"{segment.local}{id}", [ref["sha256"] for ref in kept])
+
+
+def _is_told_inside(id: str, segment: Segment) -> bool:
+    """Whether what is inside it is told of one by one, and it has put nothing itself."""
+    if id in segment.way.entered:
+        return True
+    in_part = id not in segment.way.whole and "n" in segment.way.records.get(id, Record())
+    return in_part and not segment.record(id).get("artifacts")
 
 
 def _still_open(segment: Segment, state: TaskState, context: TaskContext) -> list[Question]:

@@ -71,14 +71,24 @@ artifacts_in as (
 )
 
 -- name: withdrawals
--- What was taken back is good no more: versions of a subtask (and its children) up to now.
+-- What was taken back is good no more: versions of a subtask (and what is inside it) up to now.
+-- Each version looks for itself and what it stands in: as many may go at once as the plan is large.
 withdrawals_in as (
-    update surefoot.artifacts a set withdrawn_at = to_timestamp(w.at)
-    from fence cross join jsonb_to_recordset(%(withdrawals)s::jsonb)
-        as w (subtask text, kept jsonb, at double precision)
-    where a.task_id = fence.id and a.withdrawn_at is null
-        and (a.subtask = w.subtask or starts_with(a.subtask, w.subtask || '/'))
-        and not coalesce(w.kept @> to_jsonb(a.sha256), false)
+    update surefoot.artifacts a set withdrawn_at = to_timestamp(gone.at)
+    from fence cross join (
+        select o.task_id, o.subtask, o.name, o.version, max(w.at) as at
+        from fence
+        join surefoot.artifacts o on o.task_id = fence.id and o.withdrawn_at is null
+        cross join lateral (select string_to_array(o.subtask, '/') as steps) as path
+        cross join lateral generate_subscripts(path.steps, 1) as depth
+        join jsonb_to_recordset(%(withdrawals)s::jsonb)
+            as w (subtask text, kept jsonb, at double precision)
+            on w.subtask = array_to_string(path.steps[1:depth], '/')
+        where not coalesce(w.kept @> to_jsonb(o.sha256), false)
+        group by o.task_id, o.subtask, o.name, o.version
+    ) as gone
+    where (a.task_id, a.subtask, a.name, a.version)
+        = (gone.task_id, gone.subtask, gone.name, gone.version)
 )
 
 -- name: snapshots
