@@ -8,6 +8,7 @@ from typing import Any
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 CONTRACT_REVIEW = EXAMPLES / "contract-review"
 FLAKY_STEPS = EXAMPLES / "flaky-steps"
+REFUNDS = EXAMPLES / "refunds"
 
 
 def example_module(folder: Path, name: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import cuad
 import pytest
 from conftest import Sql
-from example_code import CONTRACT_REVIEW, FLAKY_STEPS, example_module
+from example_code import CONTRACT_REVIEW, FLAKY_STEPS, REFUNDS, example_module
 from model_server import ModelServer, Said, Seen, call_tool, finish, say_json
 
 from surefoot.graph.settings import Settings
@@ -111,7 +111,11 @@ def assert_verbatim(folder: Path, findings: list[dict[str, Any]]) -> None:
 # --- contract-review --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", [REVIEW, FLAKY], ids=["contract-review", "flaky-steps"])
+@pytest.mark.parametrize(
+    "file",
+    [REVIEW, FLAKY, REFUNDS / "task.yaml"],
+    ids=["contract-review", "flaky-steps", "refunds"],
+)
 def test_the_task_files_have_neither_faults_nor_warnings(surefoot: Command, file: Path) -> None:
     assert surefoot("validate", file) == (0, {"valid": True, "faults": [], "warnings": []})
 
@@ -267,3 +271,49 @@ def test_a_model_reads_contracts_and_rules_read_what_it_quotes_wrongly(surefoot:
     assert degraded.startswith("read/")
     report = surefoot.artifact("read", "report.md").decode()
     assert (report.count("Read by a model"), report.count("Read by the rules")) == (11, 1)
+
+
+# --- refunds ----------------------------------------------------------------------------------
+
+
+async def test_people_approve_refunds_and_take_them_back(surefoot: Command, tmp_path: Path) -> None:
+    surefoot.environment["TMPDIR"] = str(tmp_path)
+    books = tmp_path / "surefoot-refunds" / "refunds"
+    owed = {"R-101": 39.0, "R-103": 18.9, "R-104": 260.0}
+
+    assert surefoot("run", REFUNDS / "task.yaml", "--id", "refunds")[0] == 3
+    assert not books.exists()
+    code, status = await approved(surefoot)
+    assert (code, status["progress"], status["attempts"]) == (0, 1.0, 14)
+    assert balances(books) == owed
+    letters = (books / "post.jsonl").read_text("utf-8").splitlines()
+    assert len(letters) == 4
+
+    code, back = surefoot("rollback", "refunds", "decided")
+    assert (code, surefoot("status", "refunds")[1]["status"]) == (0, "paused"), back
+    assert balances(books) == dict.fromkeys(owed, 0.0)
+
+    assert surefoot("resume", "refunds")[0] == 3
+    code, status = await approved(surefoot)
+    assert (code, status["milestones"]["rollbacks"]) == (0, 1)
+    assert balances(books) == owed
+    assert (books / "post.jsonl").read_text("utf-8").splitlines() == letters
+    summary = json.loads(surefoot.artifact("refunds", "summary.json"))
+    assert (summary["paid"], summary["refused"]) == (317.9, ["R-102"])
+
+
+async def approved(surefoot: Command) -> tuple[int, Any]:
+    """Say yes to all that is asked, and go on."""
+    async with Surefoot(surefoot.settings) as client:
+        for question in await client.questions("refunds"):
+            await client.answer("refunds", question["id"], True)
+    return surefoot("resume", "refunds")
+
+
+def balances(books: Path) -> dict[str, float]:
+    """What the bank holds for each request."""
+    lines = [json.loads(line) for line in (books / "bank.jsonl").read_text("utf-8").splitlines()]
+    sums = dict.fromkeys((line["request"] for line in lines), 0.0)
+    for line in lines:
+        sums[line["request"]] = round(sums[line["request"]] + line["amount"], 2)
+    return sums
