@@ -20,10 +20,14 @@ from surefoot.graph.rebuilding import behind, may_be_behind, tally_of
 from surefoot.graph.state import GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Snapshot, Tables
 from surefoot.graph.tool_ports import ToolSpec
+from surefoot.graph.validation.effects import RUN_COMMAND
 from surefoot.graph.validation.resources import command_of, program_of
 from surefoot.graph.values import JsonObject, Record, StoredValue
 from surefoot.graph.vouching import Vouched, vouched, works_of
 from surefoot.nodes.taking_up import foreaches_of
+
+DONE = ("completed", "skipped")
+_PENDING = Record()
 
 READ_AT_MOST = 32
 READ_BYTES = 4 * 1024 * 1024
@@ -91,9 +95,9 @@ async def examine(
         facts["behind"] = await _behind(records, index, around) if thorough else []
         against, facts["workspace"], facts["vouched"] = await _workspace(state, index, around)
         facts |= {"expected": around.expected, "found": around.manifest}
-        facts["commands"] = missing_commands(index, records)
-        if around.has_models is False:
-            facts["modelless"] = _model_users(index, records)
+        programs, modelled = needs_of(index, records)
+        facts["commands"] = {p: ids for p, ids in programs.items() if shutil.which(p) is None}
+        facts["modelless"] = modelled if around.has_models is False else []
     found = Facts(**facts)
     return Examined(report=report(found), against=against, facts=found)
 
@@ -245,39 +249,42 @@ async def _one_manifest(chosen: Vouched, workspace: Workspace) -> StoredValue:
 # --- commands and models ---------------------------------------------------------------------
 
 
-def missing_commands(index: PlanIndex, records: Mapping[str, Record]) -> dict[str, list[str]]:
-    """Programs that open subtasks run and that are not installed here, with these subtasks."""
-    users: dict[str, list[str]] = {}
-    for id, work in _open_works(index, records):
-        for run in _commands(work):
-            program = program_of(run)
-            if program is not None:
-                users.setdefault(program, []).append(id)
-    return {program: ids for program, ids in users.items() if shutil.which(program) is None}
+def needs_of(
+    index: PlanIndex, records: Mapping[str, Record]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """What open subtasks need of the world: the programs they run, and who needs a model."""
+    programs: dict[str, list[str]] = {}
+    modelled: dict[str, None] = {}
+    for id, subtask in index.raw.items():
+        if _needs_nothing(subtask) or records.get(id, _PENDING).get("state") in DONE:
+            continue
+        for work in works_of(subtask):
+            if work.get("kind") == "agent" or (work.get("kind") == "group" and work.get("goal")):
+                modelled[id] = None
+            for run in _commands(work):
+                program = program_of(run)
+                if program is not None:
+                    programs.setdefault(program, []).append(id)
+    return programs, list(modelled)
+
+
+def _needs_nothing(subtask: JsonObject) -> bool:
+    """Plain calls of tools, quickly passed over: of those there may be ten thousand."""
+    if subtask["kind"] != "tool" or subtask.get("tool") == RUN_COMMAND:
+        return False
+    if subtask.get("on_failure"):
+        return False
+    for check in subtask.get("success") or ():  # a loop: a generator's frame costs more than this
+        if check.get("type") == "command":
+            return False
+    return True
 
 
 def _commands(work: JsonObject) -> Iterator[str | list[str]]:
-    if work.get("tool") == "run_command":
+    if work.get("tool") == RUN_COMMAND:
         run = command_of(work.get("args") or {})
         if run:
             yield run
     for check in work.get("success") or ():
         if check.get("type") == "command" and check.get("run"):
             yield check["run"]
-
-
-def _model_users(index: PlanIndex, records: Mapping[str, Record]) -> list[str]:
-    users = [
-        id
-        for id, work in _open_works(index, records)
-        if work.get("kind") == "agent" or (work.get("kind") == "group" and work.get("goal"))
-    ]
-    return list(dict.fromkeys(users))
-
-
-def _open_works(
-    index: PlanIndex, records: Mapping[str, Record]
-) -> Iterator[tuple[str, JsonObject]]:
-    for id, subtask in index.raw.items():
-        if (records.get(id) or Record()).get("state") not in ("completed", "skipped"):
-            yield from ((id, work) for work in works_of(subtask))
