@@ -112,7 +112,7 @@ def test_a_milestone_is_passed_where_it_was_told_and_its_work_is_done() -> None:
     assert (milestone["snapshot"], milestone["manifest"]) == ({"sha256": "doc"}, {"sha256": "w"})
     undone = Saved(plan=PLAN, rows={"a": row()}, events=told)
     assert anew(undone)["milestones"] == {}
-    back = [*told, {"type": "RolledBack", "subtask": None, "time": 6.0, "facts": {}}]
+    back: Any = [*told, {"type": "RolledBack", "subtask": None, "time": 6.0, "facts": {}}]
     taken_back = Saved(plan=PLAN, rows={"a": row("completed", 1, 1)}, events=back)
     assert anew(taken_back)["milestones"] == {}
 
