@@ -105,6 +105,67 @@ def test_a_cancel_from_another_process_ends_the_one_that_runs(scene: Scene, tmp_
     assert scene.command("resume", "t", "--quiet").code == 4
 
 
+def test_nothing_is_written_after_a_cancel_and_no_slot_stays_taken(
+    scene: Scene, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    slow = subtask("hangs", "family", {"pids": str(pids)}, timeout_seconds=600)
+    put = subtask("put", "write_artifact", {"name": "a.txt", "text": "a"}, outputs=["a.txt"])
+    late = subtask("late", "write_text", {"path": "late.txt", "text": "x"}, depends_on=["hangs"])
+    file = scene.file(task([put, slow, late], concurrency=2))
+    with scene.started("run", file, "--id", "t", "--quiet") as process:
+        asyncio.run(until(lambda: len(lines(pids)) == 3))
+        assert scene.process("cancel", "t").code == 0
+        at_once = _written(scene)
+        assert process.wait(120) == 4
+    assert _written(scene) == at_once
+    (row,) = scene.rows("select status, acquired_by, stopping from surefoot.tasks")
+    assert (row["status"], row["acquired_by"], row["stopping"]) == ("cancelled", None, False)
+    assert scene.rows("select id from surefoot.subtasks where state = 'running'") == []
+    assert all(gone(int(pid)) for pid in lines(pids))
+    content = scene.process("artifacts", "t", "put/a.txt")
+    assert (content.code, content.out) == (0, "a")
+
+
+def _written(scene: Scene) -> list[object]:
+    """All that a task may write: its rows, its files."""
+    tables = ("events", "subtasks", "artifacts", "effects", "plans", "questions")
+    found: list[object] = [
+        scene.rows(f"select to_jsonb(t) from surefoot.{name} t order by 1") for name in tables
+    ]
+    files = sorted(str(path) for path in scene.settings.home.rglob("*") if path.is_file())
+    return [*found, [name for name in files if "/workspaces/" in name]]
+
+
+def test_a_cancel_shows_as_stopping_until_nothing_runs(scene: Scene, tmp_path: Path) -> None:
+    log, gate = tmp_path / "log", tmp_path / "open"
+    args = {"file": str(log), "open": str(gate)}
+    spec = task([subtask("gate", "gate", args, timeout_seconds=600)])
+    with scene.started("run", scene.file(spec), "--id", "t") as process:
+        asyncio.run(until(lambda: lines(log)))
+        at_once = scene.process("cancel", "t", "--no-wait", "--json").document
+        assert at_once["status"] in ("running", "cancelled")
+        seen = "select 1 from surefoot.tasks where stopping or status = 'cancelled'"
+        asyncio.run(until(lambda: scene.rows(seen)))
+        assert process.wait(120) == 4
+    assert scene.command("status", "t", "--json").document["stopping"] is False
+
+
+def test_what_a_dead_worker_left_is_cancelled_and_nothing_seems_to_run(
+    scene: Scene, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    spec = task([subtask("hangs", "family", {"pids": str(pids)}, timeout_seconds=600)])
+    with scene.started("run", scene.file(spec), "--id", "t") as process:
+        running = "select 1 from surefoot.subtasks where state = 'running'"
+        asyncio.run(until(lambda: len(lines(pids)) == 3 and scene.rows(running)))
+        process.kill()
+        process.wait()
+    cancelled = scene.command("cancel", "t", "--json").document
+    assert (cancelled["status"], cancelled["subtasks"]["running"]) == ("cancelled", 0)
+    assert all(gone(int(pid)) for pid in lines(pids))
+
+
 async def test_an_ended_task_is_not_cancelled(scene: Scene) -> None:
     async with scene.client() as surefoot:
         await surefoot.run(task([subtask("a", "echo", {"value": 1})]), id="t")

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenes import Scene, gone, lines, subtask, task, until
+from model_server import ModelServer, silent
+from scenes import SCENE_TOOLS, Scene, gone, lines, subtask, task, until
 
 from surefoot.graph.errors import UsageError
 from surefoot.graph.settings import Settings
@@ -149,6 +150,59 @@ async def test_a_call_that_does_not_end_is_killed_at_its_timeout_while_others_go
     if stubborn == "family":
         assert len(lines(pids)) == 3
         await until(lambda: all(gone(int(pid)) for pid in lines(pids)))
+
+
+ASLEEP = """
+import psycopg
+from langchain_core.tools import tool
+from surefoot.tools import effect
+
+@effect("read")
+@tool
+def asleep(url: str) -> int:
+    '''Ask a database that does not answer.'''
+    with psycopg.connect(url, application_name="asleep") as connection:
+        connection.execute("select pg_sleep(600)")
+    return 1
+
+TOOLS = [asleep]
+"""
+
+
+async def test_a_statement_that_does_not_end_is_given_up_at_its_timeout(scene: Scene) -> None:
+    module = scene.write("sleeping_tools.py", ASLEEP)
+    hangs = subtask(
+        "hangs",
+        "asleep",
+        {"url": scene.settings.database_url},
+        timeout_seconds=2,
+        retries={"max_attempts": 2, "backoff_seconds": 0},
+        skippable=True,
+        on_failure=["skip"],
+    )
+    given = task([hangs, subtask("b", "echo", {"value": 1})], tools=[module, SCENE_TOOLS])
+    status = await asyncio.wait_for(scene.run(given, "t"), 90)
+    assert status.completed and status["attempts"] == 3, status
+    ended = "select facts from surefoot.events where type = 'AttemptFailed' order by id"
+    assert [row["facts"]["kind"] for row in scene.rows(ended)] == ["timeout", "timeout"]
+
+
+async def test_a_model_server_that_stays_silent_is_given_up_at_the_subtasks_timeout(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer() as models:
+        for name, value in models.environment().items():
+            monkeypatch.setenv(name, value)
+        models.always("agent", silent("before headers"))
+        hangs = {"id": "hangs", "kind": "agent", "instructions": "Do it.", "tools": ["echo"]}
+        hangs |= {"success": [{"type": "result"}], "timeout_seconds": 1.5, "retries": ONCE}
+        hangs |= {"skippable": True, "on_failure": ["skip"]}
+        others = [subtask(f"o{n}", "echo", {"value": n}) for n in range(3)]
+        status = await asyncio.wait_for(scene.run(task([hangs, *others], model="m"), "t"), 90)
+        assert status.completed and status["subtasks"]["skipped"] == 1, status
+        assert len(models.of("agent")) == 1
+    (failed,) = scene.rows("select facts from surefoot.events where type = 'AttemptFailed'")
+    assert "no whole answer within 1." in failed["facts"]["reason"], failed["facts"]
 
 
 async def test_the_late_result_of_a_call_that_was_given_up_is_thrown_away(
