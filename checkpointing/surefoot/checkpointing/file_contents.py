@@ -70,7 +70,7 @@ class FileContents:
                 self._know(path, _stamp_of(entry), entry)
 
     async def describe(self, seen: Scan) -> tuple[dict[str, Entry], dict[str, str]]:
-        """Entries of what a walk that knew our `stamps` found, and their lines; contents are stored.
+        """Entries and lines of what a walk that knew our `stamps` found; the contents are stored.
 
         What vanished meanwhile is left out; what cannot be read is marked `unreadable`.
 
