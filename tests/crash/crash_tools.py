@@ -214,4 +214,14 @@ def verified(context: Any) -> bool:
     return True
 
 
+def verified_later(context: Any) -> bool:
+    """The check of a milestone that does not hold the first time."""
+    outside.die("check")
+    refused = f"{context.task_id}/refused"
+    if any(fact["effect"] == refused for fact in outside.facts()):
+        return True
+    outside.record("checked", refused)
+    return False
+
+
 TOOLS = [send, note, insist, pay, book, put, look, flaky, numbers, collect, blind, odd, breed]

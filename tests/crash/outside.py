@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def record(fact: str, effect: str, **more: Any) -> dict[str, Any]:
         "nonce": secrets.token_hex(8),
         "pid": os.getpid(),
         "started": started(os.getpid()),
+        "at": time.time(),
         **more,
     }
     file = os.open(os.environ[WORLD], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
