@@ -358,6 +358,26 @@ def test_a_person_gives_a_milestone_up(scene: Scene, log: Path) -> None:
     assert "never be there" in done.document["failure"]["message"] and lines(log) == ["a"]
 
 
+def test_a_person_sends_a_failed_milestone_back(scene: Scene, log: Path) -> None:
+    check = {"type": "file", "path": "out.txt", "contains": "second"}
+    write = subtask("a", "write_text", {"path": "out.txt", "text": "first"}, writes=["out.txt"])
+    given = task([mark(log, "x"), write | {"depends_on": ["x"]}, mark(log, "b", "a")])
+    given["plan"]["milestones"] = [
+        {"id": "begun", "after": "x", "checks": [{"type": "result"}]},
+        {"id": "m", "after": "a", "checks": [check], "on_failure": ["ask", "fail"]},
+    ]
+    run(scene, given, 3)
+    unknown = answer(scene, "milestone-m-1", "rollback: nowhere", "--json")
+    assert unknown.code_and_error == (2, "unknown_milestone")
+    done = answer(scene, "milestone-m-1", "rollback: begun", "--json")
+    assert (done.code, done.document["status"]) == (0, "paused")
+    resume(scene, 3)
+    assert lines(log) == ["x"], "what was before the milestone is not done again"
+    assert open_questions(scene)[None]["id"] == "milestone-m-2"
+    started = "select 1 from surefoot.events where type = 'SubtaskStarted' and subtask = 'a'"
+    assert len(scene.rows(started)) == 2
+
+
 # --- judges ----------------------------------------------------------------------------------
 
 
@@ -496,6 +516,29 @@ def test_a_milestone_inside_a_group_is_judged_by_a_person(scene: Scene, log: Pat
 
 
 # --- a host's app ----------------------------------------------------------------------------
+
+
+async def test_a_host_answers_what_is_asked_inside_of_groups(
+    scene: Scene, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in scene.environment().items():
+        monkeypatch.setenv(name, value)
+    config: Any = {"configurable": {"thread_id": "t1"}}
+    graph = build_task_graph().compile(checkpointer=InMemorySaver())
+    inner = [mark(log, "a", approve="always"), mark(log, "b", approve="always")]
+    given = task([{"id": "g", "kind": "group", "plan": {"subtasks": inner}}])
+    state = await graph.ainvoke({"task": given}, config, durability="sync")
+    (asked,) = state["__interrupt__"]
+    ids = {question["subtask"]: question["id"] for question in asked.value["questions"]}
+    assert set(ids) == {"g/a", "g/b"}
+    one: Any = Command(resume={asked.id: {ids["g/b"]: "yes"}})
+    state = await graph.ainvoke(one, config, durability="sync")
+    assert lines(log) == ["b"]
+    (asked,) = state["__interrupt__"]
+    assert [question["id"] for question in asked.value["questions"]] == [ids["g/a"]]
+    other: Any = Command(resume={asked.id: {ids["g/a"]: "yes"}})
+    state = await graph.ainvoke(other, config, durability="sync")
+    assert (state["status"], lines(log)) == ("completed", ["b", "a"])
 
 
 async def test_a_host_answers_with_the_resume_value(
