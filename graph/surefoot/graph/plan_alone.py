@@ -25,7 +25,14 @@ from surefoot.graph.state import TaskState
 from surefoot.graph.task import Budget
 from surefoot.graph.task_file import LoadedFile
 from surefoot.graph.validation import LocalWorld, validate_task
-from surefoot.graph.values import EffectiveLimits, Json, JsonObject, TaskFailure, Usage
+from surefoot.graph.values import (
+    EffectiveLimits,
+    Json,
+    JsonObject,
+    StoredValue,
+    TaskFailure,
+    Usage,
+)
 from surefoot.models.client import TaskModels
 from surefoot.models.endpoint import Place
 from surefoot.nodes.context import TaskContext
@@ -157,6 +164,9 @@ class _Listener:
 
     def plan(self, version: int, plan: JsonObject, reason: str) -> None:
         del version, plan, reason
+
+    def snapshot(self, tier: str, *, manifest: StoredValue, **columns: Json) -> None:
+        del tier, manifest, columns
 
     def pending(self) -> bool:
         return False
