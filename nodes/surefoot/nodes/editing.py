@@ -7,6 +7,7 @@ schema the arguments. Whatever has used the old value is done again.
 from collections.abc import Sequence
 
 from surefoot.graph.dependants import Dependants
+from surefoot.graph.going_back import afresh
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.ports import Command
 from surefoot.graph.references import RESERVED_HEADS
@@ -19,7 +20,6 @@ from surefoot.nodes.context import TaskContext, Views
 from surefoot.nodes.orders import work_order
 from surefoot.nodes.stepping import (
     close_questions_of,
-    fresh,
     gather_again,
     in_flight,
     named,
@@ -29,8 +29,12 @@ from surefoot.nodes.stepping import (
     state_of,
     wrong_state,
 )
+from surefoot.nodes.unfinished import take_back
 
-_PASSING = ("not_before", "question", "cut", "reflecting", "choices", "failure", "reason", "rung")
+_PASSING = (
+    *("not_before", "question", "cut", "reflecting", "choices", "failure", "reason", "rung"),
+    *("held", "undoing", "said"),
+)
 """What a record says of work that a person's result ends."""
 
 
@@ -45,7 +49,7 @@ async def edit(
     id = named(command, state, context, seen, change)
     _refuse_moving(id, state, context, seen, change)
     if "args" in command.args:
-        again = _take_args(id, command, state, context, seen, change)
+        again = await _take_args(id, command, state, context, seen, change)
     else:
         again = await _take_value(id, command, state, context, seen, change)
     open_way(id, state, seen, change)
@@ -111,6 +115,7 @@ async def _take_value(
     if not record["artifacts"]:
         del record["artifacts"]
     await _hold_to_plan(id, record, state, context, seen, change)
+    await take_back([id], state, context, change)
     close_questions_of(id, state, context, change)
     users = _users(id, state, context, seen, change, files=bool(given))
     for ref in given:
@@ -155,7 +160,7 @@ async def _hold_to_plan(
 # --- arguments -------------------------------------------------------------------------------
 
 
-def _take_args(
+async def _take_args(
     id: str,
     command: Command,
     state: TaskState,
@@ -166,6 +171,7 @@ def _take_args(
     """The record with the arguments that were given; returns what is done (again) with them."""
     old, args = change.record(id, state), command.args["args"]
     _hold_to_schema(id, args, context, seen)
+    await take_back([id], state, context, change)
     close_questions_of(id, state, context, change)
     users = _users(id, state, context, seen, change, files=None)
     if state_of(old) == "completed":
@@ -176,7 +182,7 @@ def _take_args(
         gather_again(id, state, context, seen, change)
         reopen([id, *users], command, f"{command.by}: edited {context.full(id)}", state, change)
         return [id, *users]
-    record = fresh(old)
+    record = afresh(old)
     record["args"] = args
     change.regress = change.regress or state_of(old) == "skipped"
     change.put(id, record, context, seen)

@@ -15,7 +15,10 @@ from surefoot.nodes.orders import work_order
 from surefoot.nodes.places import Place
 from surefoot.nodes.stepping import gather_again, open_way, reopen, state_of, wrong_state
 
-_ENDED = ("result", "artifacts", "finished", "failure", "marks", "question", "files", "edited")
+_ENDED = (
+    *("result", "artifacts", "finished", "failure", "marks", "question", "files", "edited"),
+    *("held", "undoing"),
+)
 """What a group's record says of an end that is open again."""
 
 

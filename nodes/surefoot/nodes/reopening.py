@@ -1,6 +1,7 @@
 """`retry`: a person has a subtask tried again by hand, with fresh tries of its full version."""
 
 from surefoot.graph.dependants import Dependants
+from surefoot.graph.going_back import afresh
 from surefoot.graph.ports import Command
 from surefoot.graph.state import TaskState
 from surefoot.graph.values import JsonObject, Record
@@ -9,7 +10,6 @@ from surefoot.nodes.context import TaskContext, Views
 from surefoot.nodes.stepping import (
     close_questions_of,
     failed_children,
-    fresh,
     gathering,
     in_flight,
     named,
@@ -19,6 +19,7 @@ from surefoot.nodes.stepping import (
     state_of,
     wrong_state,
 )
+from surefoot.nodes.unfinished import take_back
 
 
 async def retry(
@@ -40,6 +41,7 @@ async def retry(
         raise wrong_state(full, "is running: `surefoot skip` stops it, or wait until it has ended")
     if state_of(record) == "pending" and not _is_held_back(record):
         raise wrong_state(full, "waits for its turn and has not failed: there is nothing to retry")
+    await take_back([id], state, context, change, kinds=("held", "undoing"))
     users = _users_of_null(id, record, state, context, seen, change)
     close_questions_of(id, state, context, change)
     reason = said_by(command, "tried again")
@@ -73,17 +75,12 @@ def _again(record: Record, context: TaskContext) -> Record:
         return now
     if "n" in record and state_of(record) == "failed":
         return gathering(record)  # it failed at its end: its children stand
-    again = fresh(record)
-    if "question" in record and "cut" in record and not _has_ended(record):
+    again = afresh(record)
+    if "cut" in record and "undoing" not in record:  # its effect is asked for first
         again["cut"] = True
         if "go" in record:
             again["go"] = record["go"]
     return again
-
-
-def _has_ended(record: Record) -> bool:
-    """Whether its newest attempt has ended (then nothing of it is left to be found out)."""
-    return "failure" in record
 
 
 def _users_of_null(

@@ -17,10 +17,14 @@ from surefoot.nodes.stepping import (
     state_of,
     wrong_state,
 )
+from surefoot.nodes.unfinished import take_back
 
 DONE = ("completed", "skipped")
 
-_GONE = ("not_before", "question", "cut", "reflecting", "choices", "result", "artifacts")
+_GONE = (
+    *("not_before", "question", "cut", "reflecting", "choices", "result", "artifacts"),
+    *("held", "undoing", "said"),
+)
 
 
 async def skip(
@@ -36,25 +40,24 @@ async def skip(
     if state_of(change.record(id, state)) in DONE:
         raise wrong_state(context.full(id), f"is {state_of(change.record(id, state))} already")
     await at_rest(id, state, context, seen, change)
+    children = [f"{id}/{child}" for child in range(change.record(id, state).get("n", 0))]
+    await take_back([*children, id], state, context, change)
     close_questions_of(id, state, context, change)
     reason = said_by(command, "skipped")
-    for child in range(change.record(id, state).get("n", 0)):
-        await _leave_out(f"{id}/{child}", reason, state, context, seen, change)
-    await _leave_out(id, reason, state, context, seen, change)
+    for one in (*children, id):
+        _leave_out(one, reason, state, context, seen, change)
     change.decide("skip", id, reason, context)
     context.journal.event("SubtaskSkipped", subtask=id, by=command.by, reason=reason)
     open_way(id, state, seen, change)
     return {"applied": "skip", "subtask": context.full(id), "reopened": []}
 
 
-async def _leave_out(
+def _leave_out(
     id: str, reason: str, state: TaskState, context: TaskContext, seen: Views, change: Change
 ) -> None:
     old = change.record(id, state)
     if state_of(old) in DONE:
         return
-    if old.get("cut"):
-        await context.workspace.put_back(context.full(id), old.get("attempt", 0))
     record = Record(**{k: v for k, v in old.items() if k not in _GONE})  # pyright: ignore[reportArgumentType]
     record["state"] = "skipped"
     record["reason"] = reason

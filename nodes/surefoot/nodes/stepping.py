@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from surefoot.graph.attempts import INCONSISTENT, failure_code
-from surefoot.graph.going_back import together
+from surefoot.graph.going_back import afresh, together
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.ports import Command
 from surefoot.graph.state import Back, TaskState
@@ -118,19 +118,9 @@ def reopen(
         change.back = together(change.back or state.get("back"), wanted)
 
 
-def fresh(record: Record) -> Record:
-    """The record of a subtask that begins anew: numbers go on, tries do not."""
-    again = Record(
-        state="pending", attempt=record.get("attempt", 0), ended=record.get("ended", 0), tries=0
-    )
-    if "args" in record:
-        again["args"] = record["args"]
-    return again
-
-
 def gathering(record: Record) -> Record:
     """The record of a foreach whose children have ended: their results are put together anew."""
-    again = fresh(record)
+    again = afresh(record)
     again["state"] = "running"
     again["n"] = record.get("n", 0)
     again["items"] = record.get("items") or {"value": []}
