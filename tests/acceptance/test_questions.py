@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from model_server import ModelServer, finish, say_json
-from scenes import Done, Scene, lines, subtask, task, until
+from question_scenes import FINE, answer, asks, mark, open_questions, resume, run
+from scenes import Scene, lines, subtask, task, until
 
 from surefoot.graph.build import build_task_graph
 from surefoot.graph.errors import UsageError
 from surefoot.graph.settings import Settings
-
-ONCE = {"max_attempts": 1}
-FINE = {"type": "person", "question": "Is it fine?"}
 
 
 @pytest.fixture
@@ -28,38 +25,6 @@ def scene(settings: Settings, tmp_path: Path) -> Scene:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
-
-
-def mark(log: Path, id: str, *needs: str, **more: Any) -> Any:
-    return subtask(id, "mark", {"file": str(log), "word": id}, depends_on=list(needs), **more)
-
-
-def asks(id: str, log: Path, opening: Path, **more: Any) -> Any:
-    """A subtask that fails until a file is there, and whose plan says to ask then."""
-    args = {"file": str(log), "open": str(opening)}
-    return subtask(id, "works_once_open", args, retries=ONCE, on_failure=["ask"], **more)
-
-
-def open_questions(scene: Scene, id: str = "t1") -> dict[str | None, Any]:
-    """The open questions by subtask (or None)."""
-    listed = scene.command("questions", id, "--json").document
-    return {question["subtask"]: question for question in listed}
-
-
-def answer(scene: Scene, question: str, value: str, *more: str) -> Done:
-    return scene.command("answer", "t1", question, value, *more)
-
-
-def run(scene: Scene, given: Any, code: int) -> Any:
-    done = scene.command("run", scene.file(given), "--id", "t1", "--json")
-    assert done.code == code, (done.out, done.err)
-    return done.document
-
-
-def resume(scene: Scene, code: int = 0) -> Any:
-    done = scene.command("resume", "t1", "--json")
-    assert done.code == code, (done.out, done.err)
-    return done.document
 
 
 # --- D05 -------------------------------------------------------------------------------------
@@ -233,189 +198,6 @@ async def test_a_kill_between_answer_and_work_loses_nothing(
     assert last.code == 0 and sorted(lines(log)) == ["a", "b"]
     events = "select 1 from surefoot.events where type = 'QuestionAnswered'"
     assert len(scene.rows(events)) == 2
-
-
-# --- checks ----------------------------------------------------------------------------------
-
-
-def test_a_person_accepts_a_result_without_the_tool_running_again(scene: Scene, log: Path) -> None:
-    success = [{"type": "result"}, FINE]
-    a = {**mark(log, "a"), "success": success}
-    run(scene, task([a, mark(log, "b", "a")]), 3)
-    question = open_questions(scene)["a"]
-    assert question["kind"] == "check" and "result: 1" in question["text"]
-    assert answer(scene, question["id"], "pass").code == 0
-    assert resume(scene)["status"] == "completed"
-    assert lines(log) == ["a", "b"]
-    assert scene.command("result", "t1", "a", "--json").document == 1
-
-
-def test_a_person_refuses_a_result_and_says_why(scene: Scene, log: Path) -> None:
-    retries = {"max_attempts": 2, "backoff_seconds": 0}
-    a = {**mark(log, "a"), "success": [{"type": "result"}, FINE], "retries": retries}
-    run(scene, task([a]), 3)
-    first = open_questions(scene)["a"]
-    assert answer(scene, first["id"], '{"pass": false, "reason": "too short"}').code == 0
-    resume(scene, 3)
-    second = open_questions(scene)["a"]
-    assert second["id"] != first["id"] and lines(log) == ["a", "a"]
-    assert answer(scene, second["id"], "fail: still too short").code == 0
-    status = resume(scene, 1)
-    assert status["failure"]["code"] == "attempts_exhausted"
-    assert "still too short" in status["failure"]["message"] and lines(log) == ["a", "a"]
-    events = scene.command("events", "t1", "--json").document
-    failed = [e for e in events if e["type"] == "AttemptFailed"]
-    assert [e["kind"] for e in failed] == ["check_failed"] * 2 and "too short" in failed[0][
-        "reason"
-    ]
-
-
-def test_two_people_checks_are_asked_one_after_the_other(scene: Scene, log: Path) -> None:
-    also = {"type": "person", "question": "And is it short?"}
-    run(scene, task([{**mark(log, "a"), "success": [FINE, also]}]), 3)
-    first = open_questions(scene)["a"]
-    assert answer(scene, first["id"], "pass").code == 0
-    second = open_questions(scene)["a"]
-    assert "short" in second["text"] and second["id"] != first["id"]
-    assert answer(scene, second["id"], "pass", "--json").document["status"] == "paused"
-    assert resume(scene)["status"] == "completed" and lines(log) == ["a"]
-
-
-def test_no_person_is_asked_about_what_a_program_refuses(scene: Scene, log: Path) -> None:
-    wrong = {"type": "result", "equals": 7}
-    run(scene, task([{**mark(log, "a", retries=ONCE), "success": [FINE, wrong]}]), 1)
-    assert scene.rows("select 1 from surefoot.questions") == []
-
-
-def test_a_person_judges_samples_of_a_list_of_work(scene: Scene, log: Path) -> None:
-    each: Any = {"kind": "tool", "tool": "echo", "args": {"value": "item-${index}"}}
-    each["success"] = [{"type": "result"}]
-    review: Any = {"id": "r", "kind": "foreach", "for_each": "${l}", "each": each}
-    review |= {"depends_on": ["l"], "success": [{**FINE, "sample": 3}]}
-    given = task([subtask("l", "echo", {"value": list(range(40))}), review])
-    run(scene, given, 3)
-    question = open_questions(scene)["r"]
-    shown = [line for line in question["text"].splitlines() if "item-" in line]
-    assert len(shown) == 3 and "3 of 40" in question["text"]
-    assert answer(scene, question["id"], "pass").code == 0
-    assert resume(scene)["status"] == "completed"
-    assert len(scene.command("result", "t1", "r", "--json").document) == 40
-
-
-def test_a_milestone_and_the_end_are_judged_by_a_person(scene: Scene, log: Path) -> None:
-    milestone = {"id": "m", "after": "a", "checks": [FINE], "on_failure": ["fail"]}
-    given = task([mark(log, "a"), mark(log, "b", "a")])
-    given["plan"]["milestones"] = [milestone]
-    given["goal"]["acceptance"] = [{"id": "end", "type": "person", "question": "Is all fine?"}]
-    run(scene, given, 3)
-    question = open_questions(scene)[None]
-    assert question["kind"] == "check" and "result" in question["text"] and lines(log) == ["a"]
-    assert resume(scene, 3)["status"] == "waiting"
-    assert open_questions(scene)[None] == question
-    assert answer(scene, question["id"], "pass").code == 0
-    resume(scene, 3)
-    assert lines(log) == ["a", "b"]
-    last = open_questions(scene)[None]
-    assert last["id"] != question["id"] and "Is all fine?" in last["text"]
-    assert answer(scene, last["id"], "fail: it is not").code == 0
-    status = resume(scene, 1)
-    assert status["failure"]["code"] == "acceptance_failed"
-    assert "it is not" in status["failure"]["message"]
-
-
-def test_a_failed_milestone_is_judged_again_or_given_up(
-    scene: Scene, log: Path, tmp_path: Path
-) -> None:
-    there = tmp_path / "there"
-    check = {"type": "command", "run": ["test", "-e", str(there)]}
-    given = task([mark(log, "a"), mark(log, "b", "a")])
-    given["plan"]["milestones"] = [
-        {"id": "m", "after": "a", "checks": [check], "on_failure": ["ask", "fail"]}
-    ]
-    run(scene, given, 3)
-    first = open_questions(scene)[None]
-    assert (first["kind"], first["id"]) == ("milestone", "milestone-m-1")
-    assert first["choices"] == ["judge", "rollback", "fail"]
-    assert answer(scene, first["id"], "judge").code == 0
-    resume(scene, 3)
-    second = open_questions(scene)[None]
-    assert second["id"] == "milestone-m-2"
-    there.touch()
-    assert answer(scene, second["id"], "judge").code == 0
-    assert resume(scene)["status"] == "completed" and lines(log) == ["a", "b"]
-
-
-def test_a_person_gives_a_milestone_up(scene: Scene, log: Path) -> None:
-    check = {"type": "file", "path": "never.txt"}
-    given = task([mark(log, "a"), mark(log, "b", "a")])
-    given["plan"]["milestones"] = [
-        {"id": "m", "after": "a", "checks": [check], "on_failure": ["ask", "fail"]}
-    ]
-    run(scene, given, 3)
-    done = answer(scene, "milestone-m-1", "fail: it will never be there", "--json")
-    assert (done.code, done.document["status"]) == (0, "failed")
-    assert done.document["failure"]["code"] == "milestone_failed"
-    assert "never be there" in done.document["failure"]["message"] and lines(log) == ["a"]
-
-
-def test_a_person_sends_a_failed_milestone_back(scene: Scene, log: Path) -> None:
-    check = {"type": "file", "path": "out.txt", "contains": "second"}
-    write = subtask("a", "write_text", {"path": "out.txt", "text": "first"}, writes=["out.txt"])
-    given = task([mark(log, "x"), write | {"depends_on": ["x"]}, mark(log, "b", "a")])
-    given["plan"]["milestones"] = [
-        {"id": "begun", "after": "x", "checks": [{"type": "result"}]},
-        {"id": "m", "after": "a", "checks": [check], "on_failure": ["ask", "fail"]},
-    ]
-    run(scene, given, 3)
-    unknown = answer(scene, "milestone-m-1", "rollback: nowhere", "--json")
-    assert unknown.code_and_error == (2, "unknown_milestone")
-    done = answer(scene, "milestone-m-1", "rollback: begun", "--json")
-    assert (done.code, done.document["status"]) == (0, "paused")
-    resume(scene, 3)
-    assert lines(log) == ["x"], "what was before the milestone is not done again"
-    assert open_questions(scene)[None]["id"] == "milestone-m-2"
-    started = "select 1 from surefoot.events where type = 'SubtaskStarted' and subtask = 'a'"
-    assert len(scene.rows(started)) == 2
-
-
-# --- judges ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def models(monkeypatch: pytest.MonkeyPatch) -> Any:
-    with ModelServer() as server:
-        for name, value in server.environment().items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
-@pytest.mark.parametrize(("value", "code"), [("pass", 0), ("fail: it is not", 1)])
-def test_a_judge_that_is_not_sure_leaves_it_to_a_person(
-    scene: Scene, models: ModelServer, value: str, code: int
-) -> None:
-    agent = {
-        "id": "a",
-        "kind": "agent",
-        "instructions": "Greet.",
-        "tools": [],
-        "success": [{"type": "judge", "rubric": "it is a greeting"}],
-        "retries": ONCE,
-        "on_failure": ["ask"],
-    }
-    models.always("agent", finish("hello"))
-    models.always("verdict", say_json({"pass": True, "confidence": 0.3, "reasons": ["hm"]}))
-    run(scene, task([agent], model="m"), 3)
-    question = open_questions(scene)["a"]
-    assert question["kind"] == "verdict"
-    for part in ("it is a greeting", "hm", "hello"):
-        assert part in question["text"]
-    assert answer(scene, question["id"], value).code == 0
-    if code == 0:
-        assert resume(scene)["status"] == "completed"
-    else:
-        resume(scene, 3)
-        assert open_questions(scene)["a"]["kind"] == "ask", "its ladder says so"
-    assert len(models.of("agent")) == 1 and len(models.of("verdict")) == 1
 
 
 # --- effects that nobody knows about ---------------------------------------------------------

@@ -6,7 +6,9 @@ What an answer does is `answering`; which answers there are is `surefoot.graph.q
 from collections.abc import Collection, Mapping, Sequence
 
 from surefoot.graph.questions import completed
+from surefoot.graph.state import TaskState
 from surefoot.graph.values import Json, JsonObject, Question
+from surefoot.nodes.change import Change
 from surefoot.nodes.context import TaskContext
 
 _UNANSWERED: JsonObject = dict.fromkeys(("answer", "answered_at", "answered_by", "closed_at"))
@@ -46,6 +48,12 @@ def opened(
         **({"milestone": milestone} if milestone else {}),
     )
     return whole
+
+
+def open_questions(state: TaskState, change: Change) -> list[Question]:
+    """The questions that are open as far as commands have changed that."""
+    changed = change.questions
+    return list((state.get("questions") or ()) if changed is None else changed)
 
 
 def same_question(question: Question, asked: Sequence[Question]) -> Question | None:
