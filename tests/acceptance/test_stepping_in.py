@@ -249,6 +249,30 @@ def test_an_edited_artifact_is_a_new_version_and_its_users_are_done_again(
     assert [one["version"] for one in versions if one["name"] == "made/text.txt"] == [1, 2]
 
 
+def test_what_was_never_tried_is_completed_by_hand_with_all_that_it_must_have(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    module = scene.write("artifact_tools.py", ARTIFACTS)
+    plan = [
+        opens(log, tmp_path / "open", "first"),
+        subtask("made", "put", {"text": "one"}, outputs=["text.txt"], depends_on=["first"]),
+        subtask("n", "file_length", {"path": "${made.artifact.text.txt}"}, depends_on=["made"]),
+    ]
+    given = scene.file(task(plan, tools=[SCENE_TOOLS, module]))
+    assert scene.command("run", given, "--id", "t").code == 1
+    scene.write("longer.txt", "longer")
+    scene.write("result.json", '"by hand"')
+    lacking = scene.command("edit", "t", "made", "--result", "result.json", "--json")
+    assert lacking.code_and_error == (2, "check_failed") and "text.txt" in lacking.error["message"]
+    both = ("--result", "result.json", "--artifact", "text.txt=longer.txt")
+    assert scene.command("edit", "t", "made", *both).code == 0
+    assert scene.command("skip", "t", "first").code == 0
+    status = resumed(scene)
+    assert (status["status"], status["attempts"]) == ("completed", 2)
+    assert scene.command("result", "t", "n").out.strip() == "6"
+    assert scene.process("artifacts", "t", "made/text.txt").out == "longer"
+
+
 # --- children of a foreach ---------------------------------------------------------------------
 
 

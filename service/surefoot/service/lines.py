@@ -16,13 +16,16 @@ MOST_LINES = 20
 """Lines per round; what is routine beyond that is counted."""
 
 _QUIET = frozenset(
-    "SubtaskStarted SubtaskExpanded AcceptanceChecked Log PlanDrafted GroupPlanned".split()
+    "SubtaskStarted SubtaskExpanded AcceptanceChecked Log PlanDrafted GroupPlanned"
+    " CommandApplied".split()
 )
 _TOLD = {
     "SubtaskCompleted": "completed",
     "SubtaskImproved": "improved",
     "SubtaskSkipped": "skipped",
     "SubtaskFailed": "failed",
+    "SubtaskEdited": "was edited",
+    "SubtaskReopened": "is to be tried again",
     "SubtaskDegraded": "degraded",
     "AttemptFailed": "attempt {attempt} failed, {choice}",
     "AttemptCut": "attempt {attempt} was cut",

@@ -64,7 +64,8 @@ async def resume_task(id: str, limits: Mapping[str, float], out: Output) -> int:
             if before["status"] == "failed" and not limits and failure.get("code") not in AGAIN:
                 out.note(
                     f"surefoot: task {id!r} has failed and goes on only with a raised limit"
-                    " (`surefoot resume --help` lists them)"
+                    " (`surefoot resume --help` lists them), or after retry, edit, skip, replan or"
+                    " rollback"
                 )
             return await _go(surefoot, before["id"], limits, out, signals)
 

@@ -90,7 +90,9 @@ def next_step(status: Mapping[str, Any]) -> str | None:
             return f"when a model answers, go on with: surefoot resume {id}"
         if code in RAISABLE:
             return f"go on with a raised limit: surefoot resume {id} {_option(failure)}"
-        return f"see what happened: surefoot history {id}"
+        about = failure.get("subtask")
+        mended = f"; mend it with: surefoot retry {id} {about} (or edit, skip)" if about else ""
+        return f"see what happened: surefoot history {id}{mended}"
     if state == "waiting":
         waits = status["questions"]
         more = f" (all: surefoot questions {id})" if len(waits) > 1 else ""
