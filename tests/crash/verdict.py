@@ -52,6 +52,9 @@ def check_events(sql: Sql, id: str) -> None:
     assert passed == dict.fromkeys(plans.MILESTONES, 1)
     once = Counter(e["type"] for e in events)
     assert (once["TaskStarted"], once["TaskCompleted"], once["SubtaskExpanded"]) == (1, 1, 1)
+    # A kill tears nothing that is saved: a state is never behind the rows that left with it.
+    made_anew = "StateRebuilt GroupStateRebuilt StateLost AgentThreadLost".split()
+    assert [once[type] for type in made_anew] == [0, 0, 0, 0]
     assert events[-1]["type"] == "TaskCompleted"
 
 
