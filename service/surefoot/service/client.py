@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from surefoot.graph.errors import UsageError
-from surefoot.graph.given import NOT_GIVEN, NotGiven
 from surefoot.graph.settings import Settings
 from surefoot.graph.values import Json, JsonObject
 from surefoot.service.collector import collector_at_rest
+from surefoot.service.shown_status import Status
 from surefoot.service.sources import (
     TaskSource,
     UnreadableTask,
@@ -23,6 +23,7 @@ from surefoot.service.sources import (
     tool_modules,
     tool_objects,
 )
+from surefoot.service.stepping_in import SteppingIn
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -36,20 +37,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Status(dict[str, Any]):
-    """The status document; in a notebook it shows itself as a bar and a few lines."""
-
-    @property
-    def completed(self) -> bool:
-        """Whether the task has ended well."""
-        return self["status"] == "completed"
-
-    def _repr_html_(self) -> str:
-        from surefoot.service.notebook import status_html
-
-        return status_html(self)
 
 
 class SyncInLoop(UsageError):
@@ -86,7 +73,7 @@ def _in_own_loop(
     return run
 
 
-class Surefoot:
+class Surefoot(SteppingIn):
     """Runs and shows tasks. An async context manager; opens the database on first use.
 
     Settings come from the environment (`SUREFOOT_*`) unless they are given.
@@ -242,132 +229,6 @@ class Surefoot:
         await engine.pause(id, wait=wait, by="person")
         return await self.status(id)
 
-    async def skip(self, id: str, subtask: str, *, tools: "Sequence[BaseTool]" = ()) -> JsonObject:
-        """Leave a subtask out, whatever its plan says; what runs of it is stopped.
-
-        Args:
-            id: of the task. One that nobody runs is paused afterwards: `resume` goes on.
-            subtask: an id of the plan, of a child (`review/7`), or inside a group (`group/x`).
-            tools: the tool objects that the task was made with.
-
-        Returns:
-            `{"applied": "skip", "subtask", "reopened"}`: what is to be done (again) because of it.
-
-        Raises:
-            UsageError: there is no such task or subtask, or its state forbids it.
-        """
-        from surefoot.graph.stepping_in import skip
-
-        return await skip(await self.engine(), id, subtask, objects=tools)
-
-    async def retry(self, id: str, subtask: str, *, tools: "Sequence[BaseTool]" = ()) -> JsonObject:
-        """Have a subtask tried again that failed, was skipped, or waits; as `skip`."""
-        from surefoot.graph.stepping_in import retry
-
-        return await retry(await self.engine(), id, subtask, objects=tools)
-
-    async def edit(
-        self,
-        id: str,
-        subtask: str,
-        *,
-        result: "Json | NotGiven" = NOT_GIVEN,
-        artifacts: Mapping[str, bytes | str] | None = None,
-        args: Mapping[str, Json] | None = None,
-        tools: "Sequence[BaseTool]" = (),
-    ) -> JsonObject:
-        """Give a subtask another result, other artifacts or other arguments; as `skip`.
-
-        Args:
-            id: of the task.
-            subtask: as for `skip`; it must not be running.
-            result: any JSON value; it must pass the subtask's `success`.
-            artifacts: new versions by name.
-            args: instead of the plan's, for a tool; a completed subtask is done again with them.
-            tools: the tool objects that the task was made with.
-        """
-        from surefoot.graph.edits import Edit
-        from surefoot.graph.stepping_in import edit
-
-        contents = {
-            name: content.encode() if isinstance(content, str) else content
-            for name, content in (artifacts or {}).items()
-        }
-        given = Edit(result=result, artifacts=contents, args=None if args is None else dict(args))
-        return await edit(await self.engine(), id, subtask, given, objects=tools)
-
-    async def rollback(
-        self, id: str, milestone: str, *, tools: "Sequence[BaseTool]" = ()
-    ) -> JsonObject:
-        """Go back to a passed milestone, or to `start`: state, workspace, artifacts and effects.
-
-        Args:
-            id: of a task that nobody runs; a completed one may go back as well. It is paused
-                afterwards: `resume` does the rest again.
-            milestone: that has passed, or `start`.
-            tools: the tool objects that the task was made with.
-
-        Returns:
-            `{"applied": "rollback", "milestone", "reopened"}`: what is to be done again.
-
-        Raises:
-            UsageError: there is no such task, it runs or is cancelled, or there is no way back to
-                that milestone.
-        """
-        from surefoot.graph.stepping_in import rollback
-
-        return await rollback(await self.engine(), id, milestone, objects=tools)
-
-    async def replan(
-        self,
-        id: str,
-        *,
-        require: str | None = None,
-        plan: "Path | str | Mapping[str, Any] | None" = None,
-        tools: "Sequence[BaseTool]" = (),
-    ) -> Status:
-        """Have the rest of a task's plan made anew; what is finished stands. Returns its status.
-
-        Args:
-            id: of the task. One that nobody runs is paused afterwards: `resume` goes on.
-            require: what is required besides the goal; a planning model makes the plan.
-            plan: instead, the new remainder or plan: a file or mapping (a plan, or a task file).
-            tools: the tool objects that the task was made with.
-
-        Raises:
-            UsageError: there is no such task, it is over, or the plan has faults (all is as it
-                was then).
-        """
-        from surefoot.graph.stepping_in import replan
-        from surefoot.service.sources import given_plan
-
-        given = None if plan is None else given_plan(plan)
-        engine = await self.engine()
-        await replan(engine, id, require=require, plan=given, objects=tools)
-        return await self.status(id)
-
-    async def answer(
-        self, id: str, question: str, value: Json, *, tools: "Sequence[BaseTool]" = ()
-    ) -> Status:
-        """Answer a question by its id; returns the status once the answer is applied.
-
-        Args:
-            id: of the task. One that nobody runs is paused afterwards, or waits for the answers
-                that are missing: `resume` goes on.
-            question: its id, as `questions` lists it.
-            value: one of its choices or a synonym, `"WORD: REASON"`, or a mapping with `choice`
-                and what belongs to it (`reason`, `result`, `hint`, `milestone`, `require`).
-            tools: the tool objects that the task was made with.
-
-        Raises:
-            UsageError: there is no such task or question, the value does not fit, another answer
-                was given before, or the task is over; nothing was changed.
-        """
-        from surefoot.graph.stepping_in import answer
-
-        await answer(await self.engine(), id, question, value, objects=tools)
-        return await self.status(id)
-
     async def validate(
         self,
         source: TaskSource,
@@ -486,13 +347,13 @@ class Surefoot:
     resume_sync = _in_own_loop(resume)
     cancel_sync = _in_own_loop(cancel)
     pause_sync = _in_own_loop(pause)
-    skip_sync = _in_own_loop(skip)
-    retry_sync = _in_own_loop(retry)
-    edit_sync = _in_own_loop(edit)
-    replan_sync = _in_own_loop(replan)
-    rollback_sync = _in_own_loop(rollback)
+    skip_sync = _in_own_loop(SteppingIn.skip)
+    retry_sync = _in_own_loop(SteppingIn.retry)
+    edit_sync = _in_own_loop(SteppingIn.edit)
+    replan_sync = _in_own_loop(SteppingIn.replan)
+    rollback_sync = _in_own_loop(SteppingIn.rollback)
     questions_sync = _in_own_loop(questions)
-    answer_sync = _in_own_loop(answer)
+    answer_sync = _in_own_loop(SteppingIn.answer)
     validate_sync = _in_own_loop(validate)
     status_sync = _in_own_loop(status)
     list_sync = _in_own_loop(list)
