@@ -8,19 +8,13 @@ from surefoot.graph.agent_threads import lost_steps
 from surefoot.graph.errors import UsageError
 from surefoot.graph.head import pin
 from surefoot.graph.index import PlanIndex
-from surefoot.graph.rebuilding import (
-    ESSENTIAL,
-    behind,
-    is_whole,
-    may_be_behind,
-    rebuilt,
-    tally_of,
-)
+from surefoot.graph.rebuilding import rebuilt
 from surefoot.graph.state import GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Saved, Snapshot, Tally
 from surefoot.graph.thread_names import AgentThread, GroupThread, thread_of_name
 from surefoot.graph.upgrades import changed_channels, upgraded
 from surefoot.graph.values import Record
+from surefoot.graph.whole_states import ESSENTIAL, behind, is_whole, may_be_behind, tally_of
 
 EACH = {"kind": "tool", "tool": "t"}
 PLAN: Any = {

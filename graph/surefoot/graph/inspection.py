@@ -27,11 +27,11 @@ from surefoot.graph.manifest import manifest
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.opening import Stored, own_folders
 from surefoot.graph.ports import ArtifactStore, Ledger, NoLedger, ToolSpec, Workspace
-from surefoot.graph.rebuilding import is_whole
 from surefoot.graph.settings import Settings
 from surefoot.graph.state import GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Tables
 from surefoot.graph.values import ArtifactRef, JsonObject, StoredValue
+from surefoot.graph.whole_states import is_whole
 from surefoot.nodes.consistency import examine
 from surefoot.nodes.context import TaskContext
 

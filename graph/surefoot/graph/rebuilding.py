@@ -14,7 +14,7 @@ from surefoot.graph.head import amended, check_pin, pin
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
 from surefoot.graph.state import GRAPH_VERSION, TaskState
-from surefoot.graph.tables import Row, Saved, Snapshot, Tally
+from surefoot.graph.tables import Row, Saved, Snapshot
 from surefoot.graph.values import (
     Decision,
     JsonObject,
@@ -24,6 +24,7 @@ from surefoot.graph.values import (
     TaskFailure,
     Usage,
 )
+from surefoot.graph.whole_states import ENDED
 
 TELLING = (
     "SubtaskExpanded",
@@ -35,61 +36,14 @@ TELLING = (
 )
 """Events that say what no other table keeps."""
 
-ESSENTIAL = ("goal", "head", "planning", "orders", "finished", "questions", "status")
-"""Channels that every state has from the first superstep on: one that is missing was lost."""
-
 DELTAS = ("records", "milestones", "decisions")
 """Channels that are written as differences: to replace them takes an `Overwrite`."""
-
-ENDED = ("completed", "skipped", "failed")
 
 TAKEN_BACK = ("RolledBack", "SegmentReopened")
 KEPT: JsonObject = {"gone_back": [], "taken_back": 0, "judging": None}
 """Further channels, with what they are where nothing is known."""
 
 REASON = "the saved state of the task was lost; it was made anew from its snapshots and tables"
-
-
-def tally_of(records: Mapping[str, Record], index: PlanIndex) -> Tally:
-    """What the records of a plan come to, to be compared with the rows'."""
-    done = ended = attempts = 0
-    for id, record in records.items():
-        if (container_of(id) or id) not in index.raw:
-            continue
-        done += record.get("state") in ENDED
-        ended += record.get("ended", 0)
-        attempts += record.get("attempt", 0)
-    return Tally(done=done, ended=ended, attempts=attempts)
-
-
-def may_be_behind(records: Tally, rows: Tally) -> bool:
-    """Whether the rows might know more than the records: then they are compared one by one."""
-    same = (records.done, records.ended) == (rows.done, rows.ended)
-    return not same or rows.attempts > records.attempts
-
-
-def behind(records: Mapping[str, Record], rows: Mapping[str, Row], index: PlanIndex) -> list[str]:
-    """The subtasks of which the rows know more than the records, by id.
-
-    Rows are never ahead of a whole state: both leave in one statement, and rows that say what runs
-    name attempts that the state has ordered.
-    """
-    found: list[str] = []
-    for id, row in rows.items():
-        if (container_of(id) or id) not in index.raw:
-            continue
-        record = records.get(id) or Record()
-        ahead = row["attempt"] > record.get("attempt", 0)
-        ahead = ahead or row["attempts"] > record.get("ended", 0)
-        if ahead or (row["state"] in ENDED and record.get("state") != row["state"]):
-            found.append(id)
-    return found
-
-
-def is_whole(state: TaskState, *, planned: bool) -> bool:
-    """Whether every channel is there that must be. `planned`: the tables have a plan."""
-    there = all(name in state for name in ESSENTIAL)
-    return there and (not planned or bool(state.get("plan")))
 
 
 def rebuilt(state: TaskState, saved: Saved, row: Row, *, inside: bool = False) -> TaskState:

@@ -16,7 +16,6 @@ from surefoot.graph.head import check_pin
 from surefoot.graph.index import PlanIndex
 from surefoot.graph.plain import digest
 from surefoot.graph.ports import ArtifactStore, Ledger, Workspace
-from surefoot.graph.rebuilding import behind, may_be_behind, tally_of
 from surefoot.graph.state import GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Snapshot, Tables
 from surefoot.graph.tool_ports import ToolSpec
@@ -24,6 +23,7 @@ from surefoot.graph.validation.effects import RUN_COMMAND
 from surefoot.graph.validation.resources import command_of, program_of
 from surefoot.graph.values import JsonObject, Record, StoredValue
 from surefoot.graph.vouching import Vouched, vouched, works_of
+from surefoot.graph.whole_states import behind, may_be_behind, tally_of
 from surefoot.nodes.taking_up import foreaches_of
 
 DONE = ("completed", "skipped")

@@ -14,21 +14,13 @@ from langgraph.types import Overwrite
 
 from surefoot.graph.errors import PermanentError
 from surefoot.graph.index import PlanIndex
-from surefoot.graph.rebuilding import (
-    DELTAS,
-    REASON,
-    TELLING,
-    behind,
-    is_whole,
-    may_be_behind,
-    rebuilt,
-    tally_of,
-)
+from surefoot.graph.rebuilding import DELTAS, REASON, TELLING, rebuilt
 from surefoot.graph.recovery import choose
 from surefoot.graph.state import GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Snapshot
 from surefoot.graph.upgrades import changed_channels, upgraded
 from surefoot.graph.values import JsonObject, StoredValue
+from surefoot.graph.whole_states import behind, is_whole, may_be_behind, tally_of
 from surefoot.nodes.context import TaskContext
 
 NOTHING_PLANNED = "the saved state was lost before a plan was accepted: nothing was done yet"
