@@ -61,10 +61,6 @@ class Facts:
             self.all += map(json.loads, whole.splitlines())
         return len(self.all)
 
-    def done(self) -> set[str]:
-        """The effects that were done at least once."""
-        return {fact["effect"] for fact in self.all if fact["fact"] == "do"}
-
 
 @dataclass
 class Ended:
@@ -74,7 +70,7 @@ class Ended:
     killed: str = ""
     """What was killed: "" for nothing, else `worker`, `tool` or `server`."""
     restart_s: float | None = None
-    """From its start to its first new effect."""
+    """From its start to the first effect that it made."""
     said: str = ""
 
 
@@ -122,8 +118,7 @@ class Ground:
         self._lives += 1
         fuses = self.home / f"life-{self._lives}"
         fuses.mkdir()
-        self.facts.refresh()
-        known, before = self.facts.done(), len(self.facts.all)
+        before = self.facts.refresh()
         begun = time.time()
         with (fuses / "said").open("wb") as said:
             process = subprocess.Popen(
@@ -133,6 +128,7 @@ class Ground:
                 stdout=subprocess.DEVNULL,
                 stderr=said,
             )
+        born = outside.started(process.pid) or "0"
         try:
             killed = self._happen(process, death, before)
             code = process.wait(PATIENCE_S)
@@ -143,8 +139,9 @@ class Ground:
                 process.kill()
                 process.wait()
         self.facts.refresh()
-        new = (fact for fact in self.facts.all[before:] if fact["fact"] == "do")
-        first = next((fact["at"] for fact in new if fact["effect"] not in known), None)
+        # A tool of the life before may still have been at it.
+        ours = (f for f in self.facts.all[before:] if int(f["started"]) >= int(born))
+        first = next((fact["at"] for fact in ours if fact["fact"] == "do"), None)
         return Ended(
             code=code,
             killed="worker" if code == -signal.SIGKILL else killed,
