@@ -171,6 +171,7 @@ def test_a_requirement_amends_the_goal_and_has_the_rest_planned(
 ) -> None:
     given = task([mark(log, "a"), agent("counts", "a")], model="m", limits={"replans": 0})
     models.always("agent", finish(2))
+    models.always("reflection", reflects("retry"))
     assert scene.process("run", scene.file(given), "--id", "t").code == 1
     models.on("plan", remainder(mark(log, "x", "nobody")), remainder(mark(log, "x", "a")))
     done = scene.process("replan", "t", "--require", "All of it in blue.", "--json")
@@ -189,6 +190,7 @@ def test_a_requirement_that_no_plan_can_meet_is_refused_and_all_stays(
     given = task([mark(log, "a"), agent("counts", "a")], model="m")
     given["limits"] = {"replans": 0, "plan_rounds": 2}
     models.always("agent", finish(2))
+    models.always("reflection", reflects("retry"))
     assert scene.process("run", scene.file(given), "--id", "t").code == 1
     models.always("plan", remainder(mark(log, "x", "nobody")))
     done = scene.process("replan", "t", "--require", "In blue.", "--json")
@@ -203,6 +205,7 @@ async def test_a_kill_while_the_rest_is_planned_pays_for_no_answer_twice(
     scene: Scene, models: ModelServer, log: Path
 ) -> None:
     models.always("agent", finish(2))
+    models.always("reflection", reflects("retry"))
     models.always("reflection", reflects("replan"))
     models.on("plan", remainder(mark(log, "x", "nobody")), silent())
     file = scene.file(task([mark(log, "a"), agent("counts", "a")], model="m"))
