@@ -276,7 +276,12 @@ async def test_groups_and_children_pause_with_their_task(
     scene: Scene, log: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "open"
-    each: Any = {"kind": "tool", "tool": "gate", "success": [{"type": "result"}], "timeout_seconds": 600}
+    each: Any = {
+        "kind": "tool",
+        "tool": "gate",
+        "success": [{"type": "result"}],
+        "timeout_seconds": 600,
+    }
     each["args"] = {"file": str(log), "open": str(gate), "word": "${item}"}
     inner = {"subtasks": [gated(log, gate, "in"), mark(log, "after_in", "in")]}
     plan = [

@@ -567,6 +567,29 @@ def test_a_holder_killed_with_a_command_in_hand_loses_nothing_and_repeats_nothin
     assert len(events(scene, "SubtaskSkipped")) == 1
 
 
+def test_an_edit_outlives_the_death_of_all_before_its_users_were_taken_back(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "open"
+    given = scene.file(task([*used_values(log), gated(log, gate)]))
+    done = "select 1 from surefoot.subtasks where id = 'uses_more' and state = 'completed'"
+    scene.write("new.json", '{"x": 2}')
+    with scene.started("run", given, "--id", "t") as process:
+        asyncio.run(until(lambda: scene.rows(done) and "gate" in lines(log)))
+        with scene.started("edit", "t", "made", "--result", "new.json") as editing:
+            asyncio.run(until(lambda: events(scene, "SubtaskEdited")))
+            assert editing.poll() is None  # what used it is not taken back while the gate runs
+            editing.kill()
+            process.kill()
+            process.wait()
+    gate.touch()
+    assert resumed(scene)["status"] == "completed"
+    assert lines(log).count("uses") == 2
+    assert scene.command("result", "t", "made", "--json").document == {"x": 2}
+    assert len(events(scene, "SubtaskEdited")) == 1
+    assert scene.rows("select 1 from surefoot.commands where applied_at is null") == []
+
+
 def test_a_plan_of_a_thousand_is_stepped_into_at_once(
     scene: Scene, log: Path, tmp_path: Path
 ) -> None:
