@@ -59,6 +59,8 @@ def test_answers_reach_the_step_that_asked(scene: Scene, log: Path) -> None:
     assert (first.code, first.document["status"]) == (0, "paused")
     assert resume(scene)["status"] == "completed"
     assert lines(log) == ["c", "b", "a"]
+    told = {entry["type"] for entry in scene.command("history", "t1", "--json").document}
+    assert "AttemptRecovered" not in told, "nothing was cut: a call waited to be allowed"
     assert answer(scene, asked["a"]["id"], "yes").code == 0
     assert answer(scene, asked["a"]["id"], "no", "--json").code_and_error == (2, "answered")
 

@@ -50,7 +50,8 @@ def answered(order: WorkOrder, outcome: Outcome, answer: Json, **changed: Any) -
     question = outcome.get("question")
     assert question is not None
     said = {**order.said, question["id"]: parse_answer(question, answer)}
-    return replace(order, attempt=order.attempt + 1, recovering=True, said=said, **changed)
+    goes_on: dict[str, Any] = {"recovering": True, "answered": True, **changed}
+    return replace(order, attempt=order.attempt + 1, said=said, **goes_on)
 
 
 def kind_of(outcome: Outcome) -> str | None:
@@ -80,8 +81,18 @@ async def test_a_call_waits_for_approval_and_leaves_no_trace_before(
     assert 'tool({"to":"x"})' in question["text"]
     assert question["choices"] == ["yes", "no"]
     assert (bench.host.calls, bench.ledger.rows) == ([], {})
-    assert (await attempt(bench, answered(order, outcome, True)))["ok"]
+    allowed = await attempt(bench, answered(order, outcome, True))
+    assert allowed["ok"] and "recovery" not in allowed, "nothing of it was cut"
     assert len(bench.host.calls) == 1
+
+
+async def test_a_cut_after_an_approval_is_recovered_by_name(bench: Bench) -> None:
+    bench.host.add("tool", lambda call: ok(1), effect="irreversible")
+    order = tool_order(approve="always")
+    approved = answered(order, await attempt(bench, order), True)
+    killed_before_it_began = replace(approved, attempt=3, answered=False)
+    recovery = (await attempt(bench, killed_before_it_began)).get("recovery") or {}
+    assert recovery["reason"] == "no effect of it stands in the ledger"
 
 
 async def test_a_call_that_is_not_allowed_fails_and_is_not_made(bench: Bench) -> None:
@@ -129,7 +140,8 @@ async def test_each_call_of_an_agent_is_approved_by_itself(agents: AgentBench) -
     second = await agents.run(order)
     assert question_of(second, "approve")["id"] != question_of(first, "approve")["id"]
     agents.model.script = [finishes(1)]
-    assert (await agents.run(answered(order, second, False, go=1)))["ok"]
+    done = await agents.run(answered(order, second, False, go=1))
+    assert done["ok"] and "recovery" not in done, "an answer is no mishap"
     assert [call.tool for call in agents.host.calls] == ["look", "send"]
     assert "a person did not allow the call" in told(agents.model.turns[-1])[-1]
 

@@ -109,6 +109,8 @@ class WorkOrder:
     """The attempt that started this work from scratch: names the subtask's own thread."""
     recovering: bool = False
     """The attempt before was cut: the ledger must be asked what became of it."""
+    answered: bool = False
+    """The attempt before has asked a person, and goes on with the answer: no mishap has cut it."""
     said: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """What people answered to questions about the present attempt, by question id."""
     since: int = 0

@@ -177,6 +177,8 @@ class Record(TypedDict, total=False):
     """Arguments that a person gave instead of the plan's."""
     said: dict[str, Json]
     """What people answered to questions about the present attempt, by question id."""
+    answered: int
+    """The attempt that ended with a question which is answered now: nothing has cut it."""
     held: JsonObject
     """The outcome of an attempt whose acceptance a person decides: result, artifacts, evidence."""
     edited: bool

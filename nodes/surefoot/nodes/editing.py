@@ -33,7 +33,7 @@ from surefoot.nodes.unfinished import take_back
 
 _PASSING = (
     *("not_before", "question", "cut", "reflecting", "choices", "failure", "reason", "rung"),
-    *("held", "undoing", "said"),
+    *("held", "undoing", "said", "answered"),
 )
 """What a record says of work that a person's result ends."""
 

@@ -91,6 +91,7 @@ def _take_up(answered: Answered) -> None:
     if record.get("state") == "running":
         raise NotYet  # perhaps nothing is left to be answered once that has ended
     record["said"] = {**record.get("said", {}), answered.question["id"]: answered.answer}
+    record["answered"] = record.get("attempt", 0)
     answered.put(id, record)
 
 

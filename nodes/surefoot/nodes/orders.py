@@ -78,6 +78,7 @@ def _complete(
         removed=(*context.removed, *(state.get("replans") or {}).get("removed", ())),
         go=record.get("go", order["attempt"]),
         recovering=bool(record.get("cut")),
+        answered=record.get("answered", -1) == order["attempt"] - 1,
         said=record.get("said") or {},
         since=record.get("improving", 0) if action == "improve" else 0,
         undoing=record.get("undoing"),

@@ -23,7 +23,7 @@ DONE = ("completed", "skipped")
 
 _GONE = (
     *("not_before", "question", "cut", "reflecting", "choices", "result", "artifacts"),
-    *("held", "undoing", "said"),
+    *("held", "undoing", "said", "answered"),
 )
 
 

@@ -222,7 +222,7 @@ class OrderCalls:
 
 def _of_go(order: WorkOrder) -> JsonObject | None:
     """How the go of a cut attempt is recovered, before any of its calls says more."""
-    if not order.recovering:
+    if not order.recovering or order.answered:
         return None
     return of_thread("cut", resumable=order.go != order.attempt).as_json()
 

@@ -55,14 +55,18 @@ def evidence_of(row: EffectRow | None) -> Evidence:
 
 
 def recovered(request: CallRequest, evidence: Evidence) -> JsonObject | None:
-    """How the call of a cut attempt is recovered, for the history; None where none was cut."""
-    if not request.order.recovering:
+    """How the call of a cut attempt is recovered, for the history; None where none was cut.
+
+    A call that had only waited for a person's word was not begun: there is nothing to recover.
+    """
+    order = request.order
+    if not order.recovering or (order.answered and evidence.ledger == "no row"):
         return None
     recovery: Recovery = choose(
         "cut",
         effect=request.effect,
         evidence=evidence,
-        resumable=request.order.unit.resumable,
+        resumable=order.unit.resumable,
     )
-    thread = request.order.work.kind == "agent"
+    thread = order.work.kind == "agent"
     return (in_thread(recovery) if thread else recovery).as_json()
