@@ -25,15 +25,18 @@ def milestone_may_go_back(state: TaskState, context: TaskContext) -> bool:
 
 
 def failure_may_go_back(id: str, state: TaskState, context: TaskContext, blocker: str) -> bool:
-    """Whether a model may go back because of a failed attempt.
+    """Whether a model may go back because of a failed attempt: to a milestone that has passed.
 
-    Not twice for the same failure, and only where that does more than try the subtask again.
+    Not twice for the same failure, and only where that does more than try the subtask again. To the
+    start only people and milestones go back: a plan without milestones asks no model about it.
     """
     if rollbacks_left(state, context) == 0 or blocker in (state.get("gone_back") or ()):
         return False
     records = state.get("records") or {}
     points = points_before(state.get("milestones") or {}, digest({}))
-    since = points[0]["at"] if points else 0.0
+    if not points:
+        return False
+    since = points[0]["at"]
     return any(
         other != id and not id.startswith(f"{other}/") and _done_since(record, since)
         for other, record in records.items()
