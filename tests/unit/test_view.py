@@ -153,6 +153,43 @@ def test_a_plan_in_the_making_and_what_models_used_are_shown(story: Story) -> No
     assert "planning" not in "\n".join(story.drawn())
 
 
+def test_what_waits_for_a_person_does_not_run(story: Story) -> None:
+    story.tell("SubtaskStarted", "list", 1, tool="work")
+    story.tell("QuestionAsked", "list", question="q-1", reason="May it? Answer with `yes`")
+    assert story.picture.state("list") == "pending" and not story.picture.running
+    story.tell("QuestionAnswered", "list", question="q-1")
+    story.run("list", attempt=2)
+    assert story.picture.attempts == 1, "the one that asked counts nowhere"
+
+
+def test_a_way_back_lowers_progress_at_once_and_opens_milestones(story: Story) -> None:
+    story.run("list")
+    story.tell("MilestonePassed", milestone="read")
+    story.tell("SubtaskExpanded", "review", n=3)
+    for child in range(3):
+        story.run(f"review/{child}")
+    story.tell("SubtasksReopened", anew=["review/1"], now={"review": "running"}, passed=["read"])
+    assert story.picture.progress() == pytest.approx(0.7)
+    assert story.picture.milestones == {"read": "passed"}
+    assert any("2 of 3" in line for line in story.drawn())
+    story.tell("RolledBack", milestone="start", anew=["list", "review"], now={}, passed=[])
+    assert story.picture.progress() == 0
+    assert story.picture.milestones == {"read": "open"}
+    assert story.picture.counts().total == 2, "a list that is made again may be another one"
+    story.run("list", attempt=2)
+    assert story.picture.progress() == pytest.approx(0.1)
+    assert story.picture.attempts == 5
+
+
+def test_a_retry_and_an_edit_by_hand_are_seen_at_once(story: Story) -> None:
+    story.tell("SubtaskFailed", "list", reason="boom")
+    story.tell("SubtaskReopened", "list", reason="person: tried again")
+    assert story.picture.state("list") == "pending" and not story.picture.troubles
+    story.tell("SubtaskEdited", "list", reason="person: gave another result")
+    assert story.picture.state("list") == "completed"
+    assert story.picture.progress() == pytest.approx(0.1)
+
+
 def test_an_event_of_an_unknown_subtask_or_type_is_passed_over(story: Story) -> None:
     story.run("gone/0")
     story.tell("SomethingNew", "list")

@@ -9,7 +9,7 @@ from typing import Any, cast
 from surefoot.graph.going_back import DONE, is_touched
 from surefoot.graph.index import container_of
 from surefoot.graph.state import Back, TaskState
-from surefoot.graph.values import Question, Record
+from surefoot.graph.values import JsonObject, Question, Record
 from surefoot.nodes.context import TaskContext, Views, journal_record, journal_task, views
 from surefoot.nodes.questions import close
 from surefoot.nodes.segments import Segment, kept_artifacts
@@ -61,7 +61,7 @@ def tell(
         for id, record in segment.changed().items():
             if is_touched(segment.record(id)):
                 _row_inside(f"{segment.local}{id}", record, context)
-    _event(wish, name, segments[0], undone, context)
+    _event(wish, name, segments, undone, after, context)
     _tell_task(before, after, seen, context)
     return open_now
 
@@ -155,8 +155,17 @@ def _know_inside(inner: list[Segment], context: TaskContext) -> None:
 # --- the event and the task ------------------------------------------------------------------
 
 
-def _event(wish: Back, name: str, segment: Segment, undone: Undone, context: TaskContext) -> None:
-    redone = segment.way.redone
+def _event(
+    wish: Back,
+    name: str,
+    segments: list[Segment],
+    undone: Undone,
+    after: TaskState,
+    context: TaskContext,
+) -> None:
+    redone = segments[0].way.redone
+    anew, now = _moved(segments)
+    milestones = (after.get("milestones") or {}).values()
     facts: dict[str, Any] = {
         "reason": wish["reason"],
         "by": wish["by"],
@@ -167,11 +176,30 @@ def _event(wish: Back, name: str, segment: Segment, undone: Undone, context: Tas
         "files": undone.files,
         "kept": undone.kept or [],
         "command": wish.get("command"),
+        "anew": anew,
+        "now": now,
+        "passed": [context.full(record["id"]) for record in milestones if record["passed"]],
     }
     if name:
         context.journal.event("RolledBack", strategy=STRATEGY, milestone=name, **facts)
     else:
         context.journal.event("SubtasksReopened", strategy="rerun the subtask", **facts)
+
+
+def _moved(segments: list[Segment]) -> tuple[list[str], JsonObject]:
+    """What watchers move by: ids that begin anew with all inside, states of what else moved."""
+    anew: list[str] = []
+    now: JsonObject = {}
+    for segment in segments:
+        whole = segment.way.whole
+        for id, record in segment.changed().items():
+            if container_of(id) in whole or id in segment.way.gone:
+                continue
+            if id in whole:
+                anew.append(segment.context.full(id))
+            else:
+                now[segment.context.full(id)] = record.get("state", "pending")
+    return anew, now
 
 
 def _tell_task(before: float, after: TaskState, seen: Views, context: TaskContext) -> None:

@@ -10,7 +10,7 @@ from surefoot.graph.durations import History
 from surefoot.graph.eta import remaining_time
 from surefoot.graph.workload import workload_of
 from surefoot.service.look import Looker
-from surefoot.service.picture import TaskPicture
+from surefoot.service.picture import VERDICTS, TaskPicture
 from surefoot.service.rows import Row
 from surefoot.service.status import Eta, rounded
 
@@ -97,6 +97,8 @@ class Feed:
         self._history = dict(rows.history)
         self._picture = TaskPicture(rows.task, rows.plan, rows.subtasks, rows.made)
         self._picture.asked = {q["id"]: q["text"] for q in rows.questions}
+        for event in await self._looker.readers.event_rows(self._task_id, types=VERDICTS):
+            self._picture.judge(event)
         if rows.planning is not None:
             self._picture.apply(rows.planning)
 

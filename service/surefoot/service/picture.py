@@ -4,15 +4,15 @@ Built once from the table rows, then moved by new events alone, so that a plan o
 subtasks costs nothing while it stands still. Pure: draws and reads nothing.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from surefoot.graph.progress import Counts, ProgressMeter, meter_of, retry_rate
 from surefoot.graph.values import JsonObject, SubtaskState
 from surefoot.graph.workload import Seen
-from surefoot.service.documents import inner_plan, plan_subtasks
 from surefoot.service.rows import Row, children_of, posix, seen_of, states_of
+from surefoot.service.stages import stages_of
 from surefoot.service.thinking import Thinking
 
 
@@ -32,26 +32,6 @@ class Trouble:
     kind: str
     reason: str
     attempts: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class Member:
-    """One subtask of the plan as it stands in the tree."""
-
-    id: str
-    name: str
-    kind: str
-    phase: str | None = None
-    children: int | None = None
-
-
-@dataclass(slots=True)
-class Stage:
-    """A phase of the plan with its subtasks, in the order of the plan; None = in no phase."""
-
-    id: str | None
-    name: str
-    members: list[Member] = field(default_factory=list[Member])
 
 
 class TaskPicture:
@@ -75,7 +55,7 @@ class TaskPicture:
         self.plan = plan
         self.made: dict[str, JsonObject] = dict(made or {})
         """Plans that a model made for groups."""
-        self.stages = _stages(plan, self.made)
+        self.stages = stages_of(plan, self.made)
         self.meter: ProgressMeter = meter_of(plan, states_of(rows), children_of(rows), self.made)
         self.seen: dict[str, Seen] = seen_of(rows)
         self.running: dict[str, Running] = {}
@@ -91,8 +71,11 @@ class TaskPicture:
         """What waits for a person, by question id."""
         self._members = {m.id: m for stage in self.stages for m in stage.members}
         self._states: dict[str, SubtaskState] = {}
-        self._tally: dict[str, dict[SubtaskState, int]] = {}
+        self._tally = tally_of(states_of(rows))
         self._attempts: dict[str, int] = {}
+        """Attempts that ended and count; one that was cut has a number and counts nowhere."""
+        self._ended: dict[str, int] = {}
+        """The number of the newest attempt that is over."""
         for row in rows:
             self._take_row(row)
 
@@ -144,14 +127,29 @@ class TaskPicture:
             self.asked[facts["question"]] = facts.get("reason") or ""
         elif type in ("QuestionAnswered", "QuestionClosed"):
             self.asked.pop(facts["question"], None)
-        if type.startswith("Milestone") and facts.get("milestone"):
-            self._milestone(type, facts["milestone"])
-        elif type.startswith("Task"):
+        self.judge(event)
+        if type.startswith("Task"):
             self._task(type, facts, posix(event["time"]))
         elif type == "GroupPlanned":
             self._plan_group(subtask, facts["plan"])
+        elif type in _WAYS_BACK:
+            self._go_back(facts.get("anew") or (), facts.get("now") or {})
         elif subtask is not None:
             self._subtask(type, subtask, facts, event)
+
+    def judge(self, event: Row) -> None:
+        """Move the milestones on by one of `VERDICTS`; other events say nothing about them."""
+        type: str = event["type"]
+        facts: JsonObject = event["facts"] or {}
+        if type in ("MilestonePassed", "MilestoneFailed"):
+            verdict = "passed" if type == "MilestonePassed" else "failed"
+            self.milestones[facts["milestone"]] = verdict
+        elif type in _WAYS_BACK:
+            inside = f"{event['subtask']}/" if event["subtask"] else ""
+            standing: set[str] = set(facts.get("passed") or ())
+            for id in self.milestones:
+                if id.startswith(inside) and id not in standing:
+                    self.milestones[id] = "open"
 
     def _subtask(self, type: str, id: str, facts: JsonObject, event: Row) -> None:
         at, attempt, reason = posix(event["time"]) or 0.0, event["attempt"], facts.get("reason")
@@ -161,12 +159,10 @@ class TaskPicture:
                 self._start(id, running, stays=type == "ImprovementStarted")
             case "SubtaskCompleted" | "SubtaskImproved" | "ImprovementFailed":
                 self._end(id, "completed", at, attempt)
-            case "SubtaskSkipped":
-                self._end(id, "skipped", at, None)
-                self.troubles[id] = Trouble(kind="skipped", reason=reason or "")
-            case "SubtaskFailed":
-                self._end(id, "failed", at, None)
-                self.troubles[id] = Trouble(kind="failed", reason=reason or "")
+            case "SubtaskSkipped" | "SubtaskFailed":
+                state: SubtaskState = "skipped" if type == "SubtaskSkipped" else "failed"
+                self._end(id, state, at, None)
+                self.troubles[id] = Trouble(kind=state, reason=reason or "")
             case "SubtaskDegraded":
                 self.troubles[id] = Trouble(kind="degraded", reason=reason or "")
             case "SubtaskExpanded":
@@ -177,8 +173,13 @@ class TaskPicture:
                     self.troubles[id] = Trouble(
                         kind="retrying", reason=reason or "", attempts=self._attempts.get(id, 0)
                     )
-            case "AttemptCut":
-                self._end(id, "pending", at, None)
+            case "AttemptCut" | "QuestionAsked":
+                # A full try of what is done leaves it done.
+                self._end(id, "completed" if self._is_done(id) else "pending", at, None)
+            case "SubtaskReopened" | "SubtaskEdited":
+                given = type == "SubtaskEdited" and "args" not in facts
+                self._end(id, "completed" if given else "pending", at, None)
+                self.troubles.pop(id, None)
             case _:
                 pass
 
@@ -194,11 +195,15 @@ class TaskPicture:
     def _end(self, id: str, state: SubtaskState, at: float, attempt: int | None) -> None:
         self.running.pop(id, None)
         self._set(id, state)
-        if attempt is not None:
-            self._attempts[id] = max(self._attempts.get(id, 0), attempt)
+        if attempt is not None and attempt > self._ended.get(id, 0):
+            self._ended[id] = attempt
+            self._attempts[id] = self._attempts.get(id, 0) + 1
         if state == "completed" and not self._lasting(id):
             self.troubles.pop(id, None)
         self.seen[id] = replace(self.seen.get(id, Seen()), state=state, finished=at)
+
+    def _is_done(self, id: str) -> bool:
+        return self._states.get(id) == "completed"
 
     def _lasting(self, id: str) -> bool:
         """Whether its trouble stays to be shown when the subtask ends well after all."""
@@ -211,9 +216,34 @@ class TaskPicture:
             self.meter.expand(id, n)
         self.seen[id] = replace(self.seen.get(id, Seen()), state="running", children=n)
 
+    def _go_back(self, anew: Sequence[str], now: Mapping[str, SubtaskState]) -> None:
+        """What is done again is pending: `anew` with all that is inside, `now` as it says."""
+        begins = tuple(f"{id}/" for id in anew)
+        for kept in (self._states, self.seen, self.troubles, self.running):
+            for id in [id for id in kept if id in anew or id.startswith(begins)]:
+                del kept[id]
+        for id in anew:
+            member = self._members.get(id)
+            if member is not None and member.kind == "foreach":
+                member.children = None
+        self._states.update(now)
+        for id, state in now.items():
+            self.running.pop(id, None)
+            self.seen[id] = replace(self.seen.get(id, Seen()), state=state)
+        self._tally = tally_of(self._states)
+        self._measure_anew()
+
+    def _measure_anew(self) -> None:
+        children = {id: seen.children for id, seen in self.seen.items() if seen.children}
+        self.meter = meter_of(self.plan, self._states, children, self.made)
+
     def _plan_group(self, id: str, plan: JsonObject) -> None:
+        is_new = id in self.made and self.made[id] != plan
         self.made[id] = plan
-        self.meter.nest(id, plan)
+        if is_new:
+            self._measure_anew()
+        else:
+            self.meter.nest(id, plan)
         if id in self._members:
             self._members[id].children = len(plan["subtasks"])
 
@@ -228,10 +258,6 @@ class TaskPicture:
         if self.meter.knows(id):
             self.meter.move(id, state)
 
-    def _milestone(self, type: str, id: str) -> None:
-        if type in ("MilestonePassed", "MilestoneFailed"):
-            self.milestones[id] = "passed" if type == "MilestonePassed" else "failed"
-
     def _task(self, type: str, facts: JsonObject, at: float | None) -> None:
         status = _STATUS.get(type)
         if status is None:
@@ -244,13 +270,10 @@ class TaskPicture:
 
     def _take_row(self, row: Row) -> None:
         id = row["id"]
-        parent = id.rpartition("/")[0]
         self._states[id] = row["state"]
-        if parent:
-            tally = self._tally.setdefault(parent, {})
-            tally[row["state"]] = tally.get(row["state"], 0) + 1
         if row["attempts"]:
             self._attempts[id] = row["attempts"]
+        self._ended[id] = (row["attempt"] or 0) - (row["state"] == "running")
         if id in self._members and row["n"] is not None:
             self._members[id].children = row["n"]
         if row["state"] == "running" and self.meter.is_leaf(id):
@@ -260,6 +283,21 @@ class TaskPicture:
         if trouble is not None:
             self.troubles[id] = trouble
 
+
+def tally_of(states: Mapping[str, SubtaskState]) -> dict[str, dict[SubtaskState, int]]:
+    """The direct children of every container by state."""
+    tally: dict[str, dict[SubtaskState, int]] = {}
+    for id, state in states.items():
+        parent = id.rpartition("/")[0]
+        if parent:
+            below = tally.setdefault(parent, {})
+            below[state] = below.get(state, 0) + 1
+    return tally
+
+
+_WAYS_BACK = ("RolledBack", "SubtasksReopened")
+VERDICTS = ("MilestonePassed", "MilestoneFailed", *_WAYS_BACK)
+"""Events that say how milestones stand."""
 
 _OVER = ("completed", "failed", "cancelled")
 _STATUS = {
@@ -283,25 +321,3 @@ def _trouble_of(row: Row) -> Trouble | None:
     if row["state"] in ("pending", "running") and failure:
         return Trouble(kind="retrying", reason=reason, attempts=row["attempts"])
     return None
-
-
-def _stages(plan: JsonObject, made: Mapping[str, JsonObject]) -> list[Stage]:
-    """The plan's subtasks by phase; phases in their order, what is in none comes last."""
-    phases = cast("list[Mapping[str, Any]]", plan.get("phases") or [])
-    stages = {p["id"]: Stage(p["id"], p.get("name") or p["id"]) for p in phases}
-    loose = Stage(None, "")
-    for name, subtask in plan_subtasks(plan):
-        if "/" in name:
-            continue
-        member = Member(
-            id=name,
-            name=subtask.get("name") or name,
-            kind=subtask.get("kind") or "tool",
-            phase=subtask.get("phase"),
-        )
-        inner = inner_plan(name, subtask, made)
-        if inner:
-            member.children = len(inner["subtasks"])
-        stages.get(member.phase or "", loose).members.append(member)
-    found = [stage for stage in stages.values() if stage.members]
-    return [*found, loose] if loose.members else found

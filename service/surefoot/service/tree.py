@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from surefoot.graph.values import SubtaskState
-from surefoot.service.picture import Member, Stage, TaskPicture, Trouble
+from surefoot.service.picture import TaskPicture, Trouble
+from surefoot.service.stages import Member, Stage
 from surefoot.service.status import Eta
 from surefoot.service.thinking import Planning, used
 from surefoot.service.words import duration, eta_text, number, one_line, percent
