@@ -48,21 +48,12 @@ from surefoot.graph.values import (
     StoredValue,
 )
 from surefoot.tools.agent_work import AgentWork
-from surefoot.tools.attempt import Attempts
-from surefoot.tools.bindings import ValueCache
-from surefoot.tools.call_requests import CallRequests, Surroundings, declared_paths
-from surefoot.tools.compensating import Compensations
-from surefoot.tools.containers import Containers
-from surefoot.tools.effect_calls import EffectCalls
-from surefoot.tools.groups import GroupEnds
+from surefoot.tools.evidence import Evidence
 from surefoot.tools.kept_values import KeptResult
 from surefoot.tools.outcomes import AttemptFailed, not_accepted, stopped
-from surefoot.tools.prohibitions import Prohibitions
 from surefoot.tools.slots import Slots
 from surefoot.tools.stopping import Cut, Stop
-from surefoot.tools.taking_back import TakingBack
-from surefoot.tools.undoing import Undoing
-from surefoot.tools.verification import Evidence, Verifier
+from surefoot.tools.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
@@ -137,80 +128,23 @@ class LocalRunner:
     ) -> None:
         self._slots, self._host, self._clock = Slots(slots), host, clock
         self._nest, self._reflect = nest, reflect
-        self._place = (inputs, workspace)
-        values, snapshots = ValueCache(store), snapshots or NoWorkspace()
-        around = Surroundings(
+        self._shop = Workshop(
             task_id=task_id,
-            inputs=inputs,
-            artifacts_folder=task_folder / "artifacts",
-            readable=declared_paths(inputs),
-        )
-        self._verifier = Verifier(
             host=host,
+            ledger=ledger,
             store=store,
-            values=values,
-            task_id=task_id,
             workspace=workspace,
             task_dir=task_dir,
-            copies=task_folder / "checked",
-            readable=around.readable,
+            task_folder=task_folder,
+            inputs=inputs,
+            prohibitions=prohibitions,
+            clock=clock,
+            snapshots=snapshots or NoWorkspace(),
+            on_step=on_step,
             judge=judge,
         )
-        self._requests = CallRequests(
-            around,
-            host=host,
-            store=store,
-            values=values,
-            prohibitions=Prohibitions(prohibitions, inputs=inputs, workspace=workspace),
-        )
-        calls = EffectCalls(host=host, ledger=ledger, store=store, values=values, on_step=on_step)
-        self.compensations = Compensations(
-            task_id=task_id,
-            host=host,
-            ledger=ledger,
-            values=values,
-            readable=around.readable,
-            prohibitions=lambda: self._requests.prohibitions,
-        )
-        undoing = Undoing(
-            host=host,
-            ledger=ledger,
-            requests=self._requests,
-            calls=calls,
-            compensations=self.compensations,
-        )
-        self._taking_back = TakingBack(
-            ledger=ledger,
-            requests=self._requests,
-            compensations=self.compensations,
-            undoing=undoing,
-        )
-        self._attempts = Attempts(
-            requests=self._requests,
-            calls=calls,
-            verifier=self._verifier,
-            undoing=undoing,
-            workspace=snapshots,
-            clock=clock,
-        )
-        work = AgentWork(
-            host=host,
-            requests=self._requests,
-            calls=calls,
-            attempts=self._attempts,
-            undoing=undoing,
-            workspace=snapshots,
-            values=values,
-            store=store,
-            clock=clock,
-        )
-        self._agent = agent(work) if agent else None
-        self._containers = Containers(
-            requests=self._requests, verifier=self._verifier, store=store, clock=clock
-        )
-        self.groups = GroupEnds(
-            requests=self._requests, verifier=self._verifier, store=store, clock=clock
-        )
+        self.compensations, self.groups = self._shop.compensations, self._shop.groups
+        self._agent = agent(self._shop.agent_work) if agent else None
         self._empty()
 
     def _empty(self) -> None:
@@ -237,9 +171,7 @@ class LocalRunner:
         Raises:
             ReferenceMissing: a prohibition names an input that does not exist.
         """
-        prohibitions = Goal(prohibitions=goal.get("prohibitions") or []).prohibitions
-        inputs, workspace = self._place
-        self._requests.prohibitions = Prohibitions(prohibitions, inputs=inputs, workspace=workspace)
+        self._shop.prohibit(Goal(prohibitions=goal.get("prohibitions") or []).prohibitions)
 
     # --- orders in ---------------------------------------------------------------------------
 
@@ -307,9 +239,9 @@ class LocalRunner:
         order, started = flight.order, self._clock()
         try:
             if order.action in ("expand", "gather"):
-                return await self._containers.run(order, flight.stop)
+                return await self._shop.containers.run(order, flight.stop)
             if order.work.kind == "tool" and order.action != "reflect":
-                return await self._attempts.run(order, flight.stop)
+                return await self._shop.attempts.run(order, flight.stop)
             if order.work.kind == "group" and order.action != "reflect" and self._nest:
                 return await self._nest(order, flight.stop)  # it ends in good order by itself
             if order.work.kind == "agent" and order.action != "reflect" and self._agent:
@@ -472,7 +404,9 @@ class LocalRunner:
         """See `Runner.undo`."""
         stop = self._undo = Stop()
         try:
-            return await self._taking_back.take(orders, rows, said=said, number=number, stop=stop)
+            return await self._shop.taking_back.take(
+                orders, rows, said=said, number=number, stop=stop
+            )
         except Cut:
             raise CallStopped("going back was stopped; it goes on from there") from None
         finally:
@@ -485,7 +419,7 @@ class LocalRunner:
     ) -> list[str]:
         """See `Runner.shortfalls`."""
         kept = KeptResult(stored=result, artifacts=tuple(artifacts))
-        return await self._attempts.shortfalls(order, kept)
+        return await self._shop.attempts.shortfalls(order, kept)
 
     async def verify(
         self,
@@ -499,17 +433,16 @@ class LocalRunner:
         results: Mapping[str, StoredValue] | None = None,
     ) -> list[JsonObject]:
         """See `Runner.verify`."""
-        known = artifacts or {}
         evidence = Evidence(
-            scope=self._requests.look_ups(bindings, inputs=inputs),
+            scope=self._shop.requests.look_ups(bindings, inputs=inputs),
             result=result,
-            artifacts=known.get,
-            names=tuple(known),
+            artifacts=(artifacts or {}).get,
+            names=tuple(artifacts or {}),
             fresh=True,
             brief=brief,
             results=results or {},
         )
-        return await self._verifier.evaluate(checks, evidence)
+        return await self._shop.verifier.evaluate(checks, evidence)
 
 
 def _key(order: WorkOrder) -> Key:
