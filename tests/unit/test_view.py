@@ -162,6 +162,15 @@ def test_what_waits_for_a_person_does_not_run(story: Story) -> None:
     assert story.picture.attempts == 1, "the one that asked counts nowhere"
 
 
+def test_the_oldest_questions_are_shown_with_their_commands(story: Story) -> None:
+    for n in range(5):
+        asks = f"May it {n}?\nAnswer with `surefoot answer t1 q-{n} yes` (or no)."
+        story.tell("QuestionAsked", "list", question=f"q-{n}", reason=asks)
+    shown = [line for line in story.drawn() if "surefoot" in line]
+    assert shown[0].startswith("waits     surefoot answer t1 q-0 yes (or no)  May it 0?")
+    assert shown[-1].strip() == "2 more: surefoot questions t1"
+
+
 def test_a_way_back_lowers_progress_at_once_and_opens_milestones(story: Story) -> None:
     story.run("list")
     story.tell("MilestonePassed", milestone="read")

@@ -9,7 +9,7 @@ from surefoot.graph.values import Json
 from surefoot.service.carrying import carry_out
 from surefoot.service.options import DebugOption, JsonOption, TaskArgument
 from surefoot.service.output import Output
-from surefoot.service.words import next_step, printable
+from surefoot.service.words import printable
 
 
 def questions(
@@ -54,8 +54,8 @@ def answer(
 ) -> None:
     """Answer a question, by its id.
 
-    It is applied when this returns: at once where the task runs, else with its next resume. An
-    answer that was given is not changed any more.
+    It is applied when this returns. A task that nobody runs is paused afterwards (waiting, while
+    other questions are open): resume it. An answer that was given is not changed any more.
     """
     out = Output(json=json, debug=debug)
 
@@ -68,9 +68,7 @@ def answer(
                 out.document(dict(status))
                 return
             out.line(f"{id}: {question} is answered ({status['status']})")
-            step = None if status["worker"]["alive"] else next_step(status)
-            if step:
-                out.line(step)
+            out.next_step(status)
 
     carry_out(work, out)
 

@@ -8,7 +8,7 @@ from surefoot.graph.values import JsonObject
 from surefoot.service.carrying import carry_out
 from surefoot.service.options import DebugOption, JsonOption
 from surefoot.service.output import Output
-from surefoot.service.words import size
+from surefoot.service.words import number, size
 
 
 def gc(
@@ -65,9 +65,9 @@ def said(done: JsonObject) -> list[str]:
     """What was removed, in lines."""
     verb = "would remove" if done["dry_run"] else "removed"
     lines = [
-        f"{verb} {done['checkpoints']} checkpoints, {done['threads']} threads,"
-        f" {done['snapshots']} snapshots, {done['blobs']} contents and {done['folders']} folders:"
-        f" {size(done['bytes'])}"
+        f"{verb} {number(done['checkpoints'], 'checkpoint')}, {number(done['threads'], 'thread')},"
+        f" {number(done['snapshots'], 'snapshot')}, {number(done['blobs'], 'content')} and"
+        f" {number(done['folders'], 'folder')}: {size(done['bytes'])}"
     ]
     lines += [f"{t['task']}: left alone, {t['skipped']}" for t in done["tasks"] if t["skipped"]]
     lines += [

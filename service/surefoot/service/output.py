@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from surefoot.graph.errors import AgentError, UsageError
 from surefoot.graph.values import Json, JsonObject
-from surefoot.service.words import fault_lines, one_line
+from surefoot.service.words import fault_lines, next_step, one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,12 @@ class Output:
         """Write a line for a person (nothing in JSON mode)."""
         if not self.json:
             write(text + "\n")
+
+    def next_step(self, status: Mapping[str, Any]) -> None:
+        """Say what a person can do now about a task that nobody runs."""
+        step = None if status["worker"]["alive"] else next_step(status)
+        if step:
+            self.line(step)
 
     def note(self, text: str) -> None:
         """Say something beside the output, on stderr; nothing when quiet or nobody reads."""

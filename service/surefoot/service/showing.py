@@ -6,7 +6,7 @@ import time
 
 from surefoot.service.client import Surefoot
 from surefoot.service.output import Output, write
-from surefoot.service.words import next_step, result_line, waiting_lines
+from surefoot.service.words import result_line, waiting_lines
 
 LIST_EVERY_S = 2.0
 
@@ -31,10 +31,7 @@ async def show_status(surefoot: Surefoot, id: str | None, out: Output, *, watch:
     out.line(result_line(status))
     for line in waiting_lines(status):
         out.line(line)
-    held = status["worker"]["alive"]
-    step = None if held else next_step(status)
-    if step:
-        out.line(step)
+    out.next_step(status)
 
 
 async def show_list(surefoot: Surefoot, out: Output, *, watch: bool) -> None:

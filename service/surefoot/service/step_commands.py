@@ -44,6 +44,7 @@ def pause(
                 out.document(dict(status))
             else:
                 out.line(result_line(status))
+                out.next_step(status)
 
     carry_out(work, out)
 
@@ -132,8 +133,9 @@ def _carry_out_about(
             if out.json:
                 out.document(outcome)
                 return
-            task = await (await surefoot.looker()).task(id)
-            out.line(_said(id, outcome, task["status"]))
+            status = await surefoot.status(id)
+            out.line(_said(id, outcome, status["status"]))
+            out.next_step(status)
 
     carry_out(work, out)
 
@@ -202,5 +204,6 @@ def replan(
                 out.document(dict(status))
             else:
                 out.line(f"{id}: plan version {status['plan_version']} ({status['status']})")
+                out.next_step(status)
 
     carry_out(work, out)

@@ -236,7 +236,11 @@ def _troubles(picture: TaskPicture) -> list[Text]:
     lines = [_trouble(id, trouble) for id, trouble in found[:MOST_TROUBLES]]
     if len(found) > MOST_TROUBLES:
         lines.append(Text(f"… {len(found) - MOST_TROUBLES} more", "dim"))
-    lines += [_waits(text) for text in list(picture.asked.values())[-MOST_ASKED:]]
+    lines += [_waits(text) for text in list(picture.asked.values())[:MOST_ASKED]]
+    if len(picture.asked) > MOST_ASKED:
+        more = len(picture.asked) - MOST_ASKED
+        all_of_them = f"          {more} more: surefoot questions {picture.task_id}"
+        lines.append(Text(all_of_them, "dim", no_wrap=True, overflow="ellipsis"))
     if picture.failure:
         lines.append(
             Text(f"✗ {one_line(picture.failure)}", "bold red", no_wrap=True, overflow="ellipsis")
@@ -247,6 +251,7 @@ def _troubles(picture: TaskPicture) -> list[Text]:
 def _waits(text: str) -> Text:
     """The last words of a question are the command that answers it: its beginning may be cut."""
     head, command = text.splitlines()[0] if text else "", text.rpartition("Answer with ")[2]
+    command = command.replace("`", "").removesuffix(".")
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append("waits     ", "bold yellow")
     line.append(one_line(command))

@@ -94,9 +94,7 @@ def next_step(status: Mapping[str, Any]) -> str | None:
         mended = f"; mend it with: surefoot retry {id} {about} (or edit, skip)" if about else ""
         return f"see what happened: surefoot history {id}{mended}"
     if state == "waiting":
-        waits = status["questions"]
-        more = f" (all: surefoot questions {id})" if len(waits) > 1 else ""
-        return f"answer it{more}, then go on with: surefoot resume {id}"
+        return f"answer what waits (surefoot questions {id}), then go on with: surefoot resume {id}"
     if state in ("paused", "running", "queued"):
         return f"go on with: surefoot resume {id}"
     return None
