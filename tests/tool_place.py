@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool
 from surefoot.graph.errors import PermanentError
 from surefoot.graph.ports import ArtifactRef, ToolCall, ToolReply
 from surefoot.tools.host import ChildToolHost
+from surefoot.tools.root_process import WarmRoot
 
 MODULES = Path(__file__).parent / "tool_modules"
 
@@ -51,7 +52,12 @@ class Place:
         self.logs: list[tuple[str, int, str]] = []
         self.host: ChildToolHost
 
-    async def start(self, *modules: str, objects: list[BaseTool] | None = None) -> ChildToolHost:
+    async def start(
+        self,
+        *modules: str,
+        objects: list[BaseTool] | None = None,
+        warm: WarmRoot | None = None,
+    ) -> ChildToolHost:
         self.host = await ChildToolHost.start(
             modules,
             objects or [],
@@ -62,6 +68,7 @@ class Place:
             slots=2,
             staging=self.folder / "staging",
             on_log=lambda subtask, attempt, text: self.logs.append((subtask, attempt, text)),
+            warm=warm,
         )
         return self.host
 

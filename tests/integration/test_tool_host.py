@@ -3,6 +3,8 @@
 import asyncio
 import hashlib
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from tool_place import MODULES, Place, call_of
 
 from surefoot.graph.errors import ToolArgumentsInvalid
 from surefoot.graph.ports import ArtifactRef, ToolReply
-from surefoot.graph.processes import process_started
+from surefoot.graph.processes import children_of, process_started
 from surefoot.tools import ToolContext, effect
+from surefoot.tools.root_process import WarmRoot
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -339,6 +342,37 @@ async def test_modules_that_end_the_process_are_faults_and_the_others_work(tmp_p
     await host.close()
     assert host.child_pids() == []
     assert (await place.call("f")).kind == "tool_unavailable"
+
+
+async def test_a_root_that_somebody_kills_while_it_starts_is_started_again(tmp_path: Path):
+    (tmp_path / "killed.py").write_text(
+        "import os, pathlib, signal\n"
+        "seen = pathlib.Path(__file__).with_suffix('.seen')\n"
+        "if not seen.exists():\n"
+        "    seen.touch()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "def f() -> int:\n    'F.'\n    return 1\n"
+        "TOOLS = [f]\n"
+    )
+    warm, before = WarmRoot(), set(children_of(os.getpid()))
+    await warm.warm_up()
+    (waiting,) = set(children_of(os.getpid())) - before
+    os.kill(waiting, signal.SIGKILL)
+    place = Place(tmp_path)
+    host = await place.start("./killed.py", warm=warm)
+    assert host.faults == []
+    assert (await place.call("f")).value == 1
+    await host.close()
+
+
+async def test_a_module_that_always_kills_the_process_is_a_fault(tmp_path: Path):
+    (tmp_path / "kills.py").write_text("import os; os.kill(os.getpid(), 9)")
+    (tmp_path / "good.py").write_text("def f() -> int:\n    'F.'\n    return 1\nTOOLS = [f]")
+    place = Place(tmp_path)
+    host = await place.start("./kills.py", "./good.py")
+    assert [fault.module for fault in host.faults] == ["./kills.py"]
+    assert (await place.call("f")).value == 1
+    await host.close()
 
 
 async def test_specs_survive_the_wire(place: Place):

@@ -40,12 +40,17 @@ class RootListener:
     """The root itself is gone."""
 
 
-class ImportStuck(Exception):
-    """The root died or hung while importing this module."""
+class RootLost(ToolUnavailable):
+    """The root ended before it was ready, by no fault of a module: start another one."""
 
-    def __init__(self, module: str, why: str) -> None:
+
+class ImportStuck(Exception):
+    """The root died or hung while importing this module; `killed`: somebody may have killed it."""
+
+    def __init__(self, module: str, why: str, *, killed: bool = False) -> None:
         self.module = module
         self.why = why
+        self.killed = killed
         super().__init__(f"{module}: {why}")
 
 
@@ -140,19 +145,28 @@ class RootProcess:
 
         Raises:
             ImportStuck: it ended, or hung, in the import of one module.
-            ToolUnavailable: it ended before that.
+            RootLost: it ended before that.
+            ToolUnavailable: it hung before that.
         """
-        if self._loaded is not None:
-            self._send({"op": "setting", "setting": setting})
+        loaded = self._loaded is not None
+        order = (
+            {"op": "setting", "setting": setting}
+            if loaded
+            else {**setting, "modules": list(modules)}
+        )
+        try:
+            self._send(order)
+        except OSError as exc:  # it ended, and we were not told yet
+            raise RootLost(f"the tool process ended while starting ({exc})") from exc
+        if loaded:
             return
-        self._send({**setting, "modules": list(modules)})
-        why = "the import ended the process"
+        why, hung = "the import ended the process", False
         try:
             await asyncio.wait_for(asyncio.shield(self._ready), IMPORTS_WITHIN_S)
             self._loaded = (tuple(modules), setting["task_dir"])
             return
         except TimeoutError:
-            why = f"the import did not end within {IMPORTS_WITHIN_S:g} s"
+            why, hung = f"the import did not end within {IMPORTS_WITHIN_S:g} s", True
             if not self._importing:
                 await self.end()
                 raise ToolUnavailable(
@@ -162,7 +176,8 @@ class RootProcess:
             if not self._importing:
                 raise
         await self.end()
-        raise ImportStuck(self._importing, why)
+        killed = not hung and self._process.returncode == -signal.SIGKILL
+        raise ImportStuck(self._importing, why, killed=killed)
 
     def fork(self, number: int, fds: Sequence[int]) -> None:
         """Ask for a worker with these descriptors (its line, its output).
@@ -291,7 +306,7 @@ class RootProcess:
             return
         self._close_control()
         if not self._ready.done():
-            self._ready.set_exception(ToolUnavailable("the tool process ended while starting"))
+            self._ready.set_exception(RootLost("the tool process ended while starting"))
             self._ready.exception()  # seen, if nobody waits for it any more
         if self._listener is not None:
             self._listener.lost()

@@ -16,12 +16,15 @@ from surefoot.graph.processes import process_started
 from surefoot.graph.tool_ports import Hold
 from surefoot.graph.values import JsonObject
 from surefoot.tools.output import OutputPipe, Sink
-from surefoot.tools.root_process import ImportStuck, RootListener, RootProcess, WarmRoot
+from surefoot.tools.root_process import ImportStuck, RootListener, RootLost, RootProcess, WarmRoot
 from surefoot.tools.tool_fault import ToolFault
 from surefoot.tools.worker_process import ArtifactDesk, Job, WorkerProcess, refused
 
 GONE_WITHIN_S = 3.0
 """How long a killed process may take to go (it may hang in the kernel)."""
+
+MOST_STARTS = 3
+"""A root that somebody kills while it starts is started so often; then its modules are to blame."""
 
 ANSWER_WITHIN_S = 8.0
 """A kill that the root does not confirm by then is done by hand, the root with it."""
@@ -170,19 +173,26 @@ class WorkerPool:
             await self._cleaning
         self._root = None
         stuck: list[ToolFault] = []
+        starts = count(1)
         while True:
+            may_try_again = next(starts) < MOST_STARTS
             listener = RootListener(forked=self._forked, ended=self._ended, lost=self._lost)
             root = await self._warm.take(self._modules, self._setting)
             root.attach(listener, self._sink)
             try:
                 await root.load(self._modules, self._setting)
             except ImportStuck as exc:
+                if exc.killed and may_try_again:
+                    continue
                 text = f"tools module {exc.module}: {exc.why}"
                 stuck.append(ToolFault(module=exc.module, message=text))
                 self._modules.remove(exc.module)
+                starts = count(1)
                 continue
-            except BaseException:
+            except BaseException as exc:
                 await root.end()
+                if isinstance(exc, RootLost) and may_try_again:
+                    continue
                 raise
             self._root = root
             self.specs, self.faults = root.specs, [*self.faults, *stuck, *root.faults]
