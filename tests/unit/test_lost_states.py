@@ -111,6 +111,23 @@ def test_a_milestone_is_passed_where_it_was_told_and_its_work_is_done() -> None:
     assert anew(taken_back)["milestones"] == {}
 
 
+@pytest.mark.parametrize(
+    ("subtask", "passed", "holds"), [(None, [], False), (None, ["m"], True), ("g", [], True)]
+)
+def test_a_later_snapshot_does_not_pass_a_milestone_whose_work_is_done_again(
+    subtask: str | None, passed: list[str], holds: bool
+) -> None:
+    """Reopened: what it covers; something else; what is inside a group."""
+    told: list[Any] = [
+        {"type": "MilestonePassed", "subtask": None, "time": 5.0, "facts": {"milestone": "m"}},
+        {"type": "SubtasksReopened", "subtask": subtask, "time": 7.0, "facts": {"passed": passed}},
+    ]
+    later = Snapshot(milestone="n", at=6.0, manifest={"sha256": "w"}, state={"sha256": "doc"})
+    document = {"milestones": {"m": {"id": "m", "passed": True, "at": 5.0, "number": 1}}}
+    saved = Saved(plan=PLAN, rows={"a": row()}, events=told, points=[(later, document)])
+    assert anew(saved)["milestones"]["m"]["passed"] is holds
+
+
 def test_the_goal_is_the_pinned_one_or_what_was_told_of_it() -> None:
     pinned = pin({"objective": "pinned"})
     assert anew(Saved(plan=PLAN), pinned)["goal"] == {"objective": "pinned"}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from surefoot.graph.errors import InconsistentState
-from surefoot.graph.going_back import START, next_number
+from surefoot.graph.going_back import START, next_number, unpassed
 from surefoot.graph.head import amended, check_pin, pin
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
@@ -33,13 +33,14 @@ TELLING = (
     "PlanReplaced",
     "MilestonePassed",
     "RolledBack",
+    "SubtasksReopened",
 )
 """Events that say what no other table keeps."""
 
 DELTAS = ("records", "milestones", "decisions")
 """Channels that are written as differences: to replace them takes an `Overwrite`."""
 
-TAKEN_BACK = ("RolledBack", "SegmentReopened")
+TAKEN_BACK = ("RolledBack", "SubtasksReopened")
 KEPT: JsonObject = {"gone_back": [], "taken_back": 0, "judging": None}
 """Further channels, with what they are where nothing is known."""
 
@@ -229,21 +230,34 @@ def _milestones(
         merged |= one.get("milestones") or {}
     for id, at in _told_to_pass(saved).items():
         known = merged.get(id)
+        if at is None:
+            if known and known["passed"]:
+                merged[id] = unpassed(known)
+            continue
         if not (known and known["passed"]) and _is_reached(id, saved, index):
             merged[id] = _passed(id, at, saved, index)
     return {id: record for id, record in merged.items() if id in index.milestones}
 
 
-def _told_to_pass(saved: Saved) -> dict[str, float]:
-    """When each milestone passed that has not been taken back since."""
-    passed: dict[str, float] = {}
+def _told_to_pass(saved: Saved) -> dict[str, float | None]:
+    """When each milestone passed; None: it was taken back since, and is judged again."""
+    passed: dict[str, float | None] = {}
     for event in saved.events:
         facts: JsonObject = event["facts"]
+        if not _is_of_this_plan(event):
+            continue
         if event["type"] == "MilestonePassed":
             passed[str(facts.get("milestone"))] = event["time"]
         elif event["type"] in TAKEN_BACK:
-            passed.clear()  # which of them still hold is in the snapshots' states, or judged again
+            standing = {str(id).rpartition("/")[2] for id in facts.get("passed") or ()}
+            passed.update(dict.fromkeys(passed.keys() - standing))
     return passed
+
+
+def _is_of_this_plan(event: Row) -> bool:
+    """Whether it tells of this plan's milestones, and not of those inside one of its groups."""
+    milestone = event["facts"].get("milestone")
+    return "/" not in milestone if milestone else event["subtask"] is None
 
 
 def _is_reached(id: str, saved: Saved, index: PlanIndex) -> bool:
