@@ -17,7 +17,7 @@ MOST_LINES = 20
 
 _QUIET = frozenset(
     "SubtaskStarted SubtaskExpanded AcceptanceChecked Log PlanDrafted GroupPlanned"
-    " CommandApplied".split()
+    " CommandApplied GroupStarted".split()
 )
 _TOLD = {
     "SubtaskCompleted": "completed",
@@ -39,6 +39,17 @@ _TOLD = {
     "MilestonePassed": "milestone {milestone} passed",
     "MilestoneFailed": "milestone {milestone} failed",
     "MilestoneChoiceUnavailable": "milestone {milestone}: {choice} is not possible",
+    "GroupResumed": "goes on",
+    "GroupPaused": "paused",
+    "GroupFailed": "failed",
+    "GroupCancelled": "cancelled",
+    "GroupWaiting": "waits for a person",
+    "GroupStateRebuilt": "what was saved of it was lost and is made anew",
+    "StateRebuilt": "what was saved of the task was lost and is made anew",
+    "StateUpgraded": "taken up from an older version",
+    "StateAccepted": "the world as it is now is what is expected from here on",
+    "WorkspaceRestored": "the workspace was put back",
+    "AgentThreadLost": "what was saved of it was lost: it starts from scratch",
     "TaskStarted": "task started",
     "TaskResumed": "task goes on",
     "TaskWaiting": "task waits for a person",
