@@ -256,7 +256,7 @@ def _with_more(question: Question, word: str, text: str) -> JsonObject:
 def _json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -1,11 +1,9 @@
 """The commands about what waits for a person: questions, answer."""
 
-import json as json_text
 from typing import Annotated
 
 import typer
 
-from surefoot.graph.values import Json
 from surefoot.service.carrying import carry_out
 from surefoot.service.options import DebugOption, JsonOption, TaskArgument
 from surefoot.service.output import Output
@@ -60,10 +58,11 @@ def answer(
     out = Output(json=json, debug=debug)
 
     async def work() -> None:
+        from surefoot.graph.task_file import parse_value
         from surefoot.service.client import Surefoot
 
         async with Surefoot() as surefoot:
-            status = await surefoot.answer(id, question, given_value(value))
+            status = await surefoot.answer(id, question, parse_value(value))
             if out.json:
                 out.document(dict(status))
                 return
@@ -71,11 +70,3 @@ def answer(
             out.next_step(status)
 
     carry_out(work, out)
-
-
-def given_value(text: str) -> Json:
-    """A value from the command line: JSON, else the text itself."""
-    try:
-        return json_text.loads(text)
-    except ValueError:
-        return text

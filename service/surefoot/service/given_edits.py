@@ -17,7 +17,7 @@ def given_result(file: Path) -> Json:
     """
     content = _read(file)
     try:
-        return json.loads(content)
+        return _parsed(content)
     except ValueError as wrong:
         if file.suffix.lower() == ".json":
             raise UsageError("not_json", f"{file} is no JSON: {wrong}") from None
@@ -36,7 +36,7 @@ def given_args(text: str) -> JsonObject:
         UsageError: it is no JSON mapping.
     """
     try:
-        value = json.loads(text)
+        value = _parsed(text)
     except ValueError as wrong:
         raise UsageError("not_json", f"--args is no JSON: {wrong}") from None
     if not is_object(value):
@@ -59,6 +59,14 @@ def given_artifacts(texts: Sequence[str]) -> dict[str, bytes]:
             raise UsageError("usage", f"--artifact {name} is given twice")
         found[name] = _read(Path(file))
     return found
+
+
+def _parsed(text: str | bytes) -> Json:
+    """Raises ValueError: it is no JSON, or nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def _read(file: Path) -> bytes:
