@@ -74,6 +74,7 @@ class Contender:
         except (TimeoutError, _Stuck) as stuck:
             tally.stuck += 1
             tally.notes.append(f"{task}: {stuck}")
+            print(f"{self.name}, {tally.notes[-1]}", file=sys.stderr, flush=True)
         lost, repeated = self.world.verdict(self.ground.facts.all, task)
         tally.lost += lost
         tally.repeated += repeated

@@ -15,6 +15,12 @@ def leave(file: str, line: str) -> None:
         lines.write(line + "\n")
 
 
+def wait_for(file: str) -> None:
+    """Block whoever calls this, the event loop too: that is the fault which is looked at."""
+    while not Path(file).exists():
+        time.sleep(0.02)
+
+
 def was_sent(args: dict[str, Any], context: ToolContext) -> str | None:
     file = Path(args["file"])
     return "sent" if file.exists() and "sent" in file.read_text().split() else None
@@ -25,8 +31,7 @@ def was_sent(args: dict[str, Any], context: ToolContext) -> str | None:
 def send(file: str, open: str) -> str:
     """Begin, wait until a file is there, then send: once for all time."""
     leave(file, "begun")
-    while not Path(open).exists():
-        time.sleep(0.02)
+    wait_for(open)
     leave(file, "sent")
     return "sent"
 
@@ -48,18 +53,18 @@ def write_once(file: str, word: str, value: str = "") -> int:
 
 @effect("irreversible", probe=was_sent, in_process=True)
 @tool
-def send_on_thread(file: str, seconds: float) -> str:
-    """Block a thread of the worker."""
-    time.sleep(seconds)
+def send_on_thread(file: str, open: str) -> str:
+    """Block a thread of the worker until a file is there."""
+    wait_for(open)
     leave(file, "sent")
     return "sent"
 
 
 @effect("irreversible", probe=was_sent, in_process=True)
 @tool
-async def send_on_loop(file: str, seconds: float) -> str:
-    """Block the worker's event loop."""
-    time.sleep(seconds)  # noqa: ASYNC251 - the fault that is looked at
+async def send_on_loop(file: str, open: str) -> str:
+    """Block the worker's event loop until a file is there."""
+    wait_for(open)
     await asyncio.sleep(0)
     leave(file, "sent")
     return "sent"

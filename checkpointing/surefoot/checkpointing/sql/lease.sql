@@ -29,8 +29,9 @@ update surefoot.tasks set acquired_by = null, acquired_until = null, worker = nu
 where id = %(task_id)s and lease_epoch = %(epoch)s
 
 -- name: give_back
--- Expired, not free: the tool processes it names must be gone before anybody works on.
-update surefoot.tasks set acquired_until = now()
+-- Expired, not free: the tool processes it names must be gone before anybody works on. The epoch
+-- moves, so that an extension on its way finds nothing to extend.
+update surefoot.tasks set acquired_until = now() - interval '1 s', lease_epoch = lease_epoch + 1
 where id = %(task_id)s and lease_epoch = %(epoch)s
 
 -- name: set_children
