@@ -112,7 +112,7 @@ def back_to(
         if now.get("edited") and now.get("state") in DONE and not by_person:
             way.taken[id] = now.get("attempt", 0)
         elif container_of(id) in way.whole:
-            way.records[id] = _anew(id, now, units)
+            _begin_anew(id, way, now, units)
         elif then.get("state") in DONE and id not in point.stale:
             way.records[id] = _numbered(then, now)
             way.taken[id] = then.get("attempt", 0)
@@ -141,7 +141,7 @@ def reopened(ids: Iterable[str], plan: JsonObject, records: Mapping[str, Record]
             way.records[container] = _ungathered(way.records.get(container, Record()))
         _begin_anew(id, way, records.get(id, Record()), units)
         for child in _children(id, records):
-            way.records[child] = _anew(child, records[child], units)
+            _begin_anew(child, way, records[child], units)
     return way
 
 

@@ -16,6 +16,7 @@ from surefoot.graph.errors import (
     PermanentError,
     TransientError,
 )
+from surefoot.graph.going_back import DONE
 from surefoot.graph.index import container_of
 from surefoot.graph.ports import EffectRow, Restored, WorkOrder
 from surefoot.graph.state import TaskState
@@ -136,16 +137,20 @@ async def _restored(
 ) -> list[Restored]:
     if manifest is not None:
         return [await context.workspace.restore(manifest)]
-    found: list[tuple[float, str, int]] = []
+    found: list[tuple[float, str, int, bool]] = []
     for segment in segments:
         for id, stands in segment.way.taken.items():
             record = segment.record(id)
-            attempt = record.get("attempt", 0)
-            if attempt > stands:
-                found.append((record.get("finished", 0.0), segment.context.full(id), attempt))
+            attempt, wrote = record.get("attempt", 0), "files" in record
+            # What is done without files has written nothing that anybody remembers.
+            if attempt > stands and (wrote or record.get("state") not in DONE):
+                full = segment.context.full(id)
+                found.append((record.get("finished", 0.0), full, attempt, wrote))
     restored: list[Restored] = []
-    for _, subtask, attempt in sorted(found, reverse=True):
+    for _, subtask, attempt, wrote in sorted(found, reverse=True):
         one = await context.workspace.put_back(subtask, attempt)
+        if one is None and wrote:
+            raise PermanentError(f"what was there before {subtask!r} wrote is not known any more")
         restored += [one] if one is not None else []
     return restored
 

@@ -62,8 +62,9 @@ from checkpoints c where starts_with(c.thread_id, %(prefix)s) group by c.thread_
 
 -- name: spare_snapshots
 -- `before` of subtasks that have ended well since (an attempt that goes on may need the memory of the
--- one that was cut), `full` that a newer one of the subtask follows, complete ones besides the start
--- and the newest few milestones; of a finished task all of them.
+-- one that was cut) and have a newer one (who does them again puts back what the newest remembers),
+-- `full` that a newer one of the subtask follows, complete ones besides the start and the newest few
+-- milestones; of a finished task all of them.
 with milestones as (
     select milestone, row_number() over (order by max(id) desc) as place
     from surefoot.snapshots
@@ -75,7 +76,12 @@ left join surefoot.subtasks t on t.task_id = s.task_id and t.id = s.subtask
 where s.task_id = %(task_id)s and (
     %(all)s
     or (s.tier = 'before' and t.state in ('completed', 'skipped')
-        and (t.ended_at is null or s.at < t.ended_at))
+        and (t.ended_at is null or s.at < t.ended_at)
+        and exists (
+            select 1 from surefoot.snapshots newer
+            where newer.task_id = s.task_id and newer.tier = 'before'
+                and newer.subtask = s.subtask and newer.attempt > s.attempt
+        ))
     or (s.tier = 'full' and exists (
         select 1 from surefoot.snapshots newer
         where newer.task_id = s.task_id and newer.tier = 'full' and newer.subtask = s.subtask
