@@ -185,3 +185,30 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(scene: Scene) -> None:
     )
     assert done.stdout.count(b"\n") == 1
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_plain_lines_tell_the_progress_right_after_each_event(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """Also where all of it happens between two looks, and where a milestone goes back."""
+    scene = Scene(settings, tmp_path / "back")
+    seen = tmp_path / "seen"
+    once = f"test -e {seen} || (touch {seen}; exit 1)"
+    goes_back = {
+        **{"id": "m", "after": "b", "on_failure": ["rollback", "fail"]},
+        "checks": [{"type": "command", "run": once}],
+    }
+    work = [
+        subtask(id, "echo", {"value": 1}, depends_on=needs)
+        for id, needs in [("a", []), ("b", ["a"])]
+    ]
+    given = task(work)
+    given["plan"]["milestones"] = [goes_back]
+    told = scene.command("run", scene.file(given), "--id", "t1")
+    assert told.code == 0, told.err
+    shares = [line[8:].split(" %  ") for line in told.out.splitlines() if " %  " in line]
+    kept = [(float(share), said) for share, said in shares if said.split()[0] in ("a", "b", "back")]
+    assert [share for share, _ in kept] == [50.0, 99.9, 0.0, 50.0, 99.9], told.out
+    assert kept[2][1].startswith("back to start")
+    (turn,) = [e for e in look(scene, "history", "t1") if e["type"] == "RolledBack"]
+    assert turn["by"] == "milestone"

@@ -186,7 +186,9 @@ async def _about(
 def _refuse_over(row: Mapping[str, Any]) -> None:
     """Raises UsageError: the task is completed or cancelled."""
     if row["status"] in OVER:
-        raise UsageError("wrong_state", f"task {row['id']!r} is {row['status']}: it is over")
+        back = f"; `surefoot rollback {row['id']} MILESTONE` (or start) opens it again"
+        over = f"task {row['id']!r} is {row['status']}: it is over"
+        raise UsageError("wrong_state", over + (back if row["status"] == "completed" else ""))
 
 
 async def rollback(

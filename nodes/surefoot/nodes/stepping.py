@@ -34,7 +34,9 @@ def named(
     place = place_of(id, seen.index, records)
     if place is None or place.inner:
         near = near_names(id, seen.index, records)
-        raise Refused("unknown_subtask", f"there is no subtask {context.full(id)!r} here{near}")
+        what = f"there is no subtask {context.full(id)!r} here{near}"
+        listed = "" if near else f": `surefoot plan {context.task_id}` lists them"
+        raise Refused("unknown_subtask", f"{what}{listed}")
     going = (change.back or state.get("back") or Back(by="", reason="")).get("reopen") or ()
     if id in going:
         raise wrong_state(context.full(id), "is just being taken back to be done again")

@@ -31,7 +31,7 @@ MOVES: Mapping[str, tuple[str, str]] = {
 
 ROUTINE = frozenset(
     "SubtaskStarted SubtaskCompleted SubtaskExpanded Log PlanningAsked PlanDrafted "
-    "ModelCalled".split()
+    "ModelCalled GroupStarted CommandApplied".split()
 )
 """Events that are no decision and no turn: the history leaves them out."""
 
@@ -77,6 +77,7 @@ def history_entry(row: Row) -> JsonObject | None:
     if row["type"] in ROUTINE:
         return None
     facts = _facts(row)
+    answer: JsonObject = facts.get("answer") or {} if row["type"] == "QuestionAnswered" else {}
     return {
         "id": row["id"],
         "time": iso(row["time"]),
@@ -87,6 +88,8 @@ def history_entry(row: Row) -> JsonObject | None:
         "strategy": facts.get("strategy") or facts.get("choice") or _strategy(row["type"]),
         "reason": facts.get("reason") or _flat(facts.get("faults")),
         "milestone": facts.get("milestone"),
+        "by": facts.get("by"),
+        "answer": answer.get("choice"),
     }
 
 

@@ -61,6 +61,8 @@ class Feed:
                 self._task_id, after=self._last_event, limit=PAGE
             )
             for event in page:
+                if event["type"] == "PlanAccepted" and not event["subtask"]:
+                    await self._build(untouched=True)
                 self.picture.apply(event)
                 news.append(News(event, self.picture.progress()))
             if page:
@@ -69,7 +71,7 @@ class Feed:
                 break
             await asyncio.sleep(0)
         types = {new.event["type"] for new in news if not new.event["subtask"]}
-        if types & {"PlanAccepted", "PlanReplaced"}:
+        if "PlanReplaced" in types:
             await self._build()
         elif any(new.event["type"] == "ModelCalled" for new in news):
             self.picture.models.spend(await self._looker.task(self._task_id))
@@ -92,9 +94,14 @@ class Feed:
         spent = time.time() - now
         self._eta_due = now + max(ETA_EVERY_S, spent / ETA_SHARE)
 
-    async def _build(self) -> None:
+    async def _build(self, *, untouched: bool = False) -> None:
+        """`untouched`: as it was when its plan was accepted; events tell what came after that."""
         rows = await self._looker.rows(self._task_id)
         self._history = dict(rows.history)
+        if untouched:
+            task = {**rows.task, "status": "running", "failure": None}
+            self._picture = TaskPicture(task, rows.plan, ())
+            return
         self._picture = TaskPicture(rows.task, rows.plan, rows.subtasks, rows.made)
         self._picture.asked = {q["id"]: q["text"] for q in rows.questions}
         for event in await self._looker.readers.event_rows(self._task_id, types=VERDICTS):

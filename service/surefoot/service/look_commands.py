@@ -101,7 +101,11 @@ def history(id: TaskArgument, *, json: JsonOption = False, debug: DebugOption = 
     async def work() -> None:
         async with Surefoot() as surefoot:
             entries = await surefoot.history(id)
-            columns = ["time", "type", "subtask", "attempt", "strategy", "reason"]
+            columns = ["time", "type", "subtask", "attempt", "strategy", "by", "reason"]
+            if not out.json:  # a long question would push its answer out of the row
+                for entry in entries:
+                    if entry["answer"]:
+                        entry["strategy"] = f"answer {entry['answer']}"
             out.rows(entries, columns, none="nothing has happened yet")
 
     carry_out(work, out)
