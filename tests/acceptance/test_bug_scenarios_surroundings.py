@@ -154,6 +154,25 @@ def test_bad_settings_are_refused_before_anything_is_made(
     assert scene.tasks() == []
 
 
+@pytest.mark.parametrize("room", ["", "workspaces", "artifacts", "pg/data", "tasks/t", "link"])
+def test_our_own_folders_are_no_workspace(scene: Scene, tmp_path: Path, room: str) -> None:
+    """A rollback would put the database and the stored contents back as files."""
+    home = scene.settings.home
+    place = home / room
+    if room == "link":
+        place = tmp_path / room
+        place.symlink_to(home / "artifacts")
+    done = scene.command("run", scene.file(GOOD), "--id", "t", "--workspace", place, "--json")
+    assert done.code_and_error == (2, "bad_workspace")
+    assert scene.tasks() == []
+
+
+def test_a_folder_of_ones_own_in_the_home_is_a_workspace(scene: Scene) -> None:
+    place = scene.settings.home / "mine"
+    done = scene.command("run", scene.file(GOOD), "--id", "t", "--workspace", place, "--json")
+    assert (done.code, done.document["workspace"]) == (0, str(place))
+
+
 def test_a_workspace_that_cannot_be_made(scene: Scene) -> None:
     regular = scene.write("regular", "content")
     for place in (regular, regular / "below", Path("/proc/x")):

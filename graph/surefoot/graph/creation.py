@@ -108,6 +108,12 @@ async def create_task(
         raise InvalidTask(report)
     id = given or _new_id(report.task.name)
     place = (workspace or shared.settings.workspace(id)).absolute()
+    if shared.settings.keeps_itself_in(place):
+        raise UsageError(
+            "bad_workspace",
+            f"the workspace {place} is where Surefoot keeps its own; choose another one with"
+            " --workspace",
+        )
     # Now, while nothing is stored: a task without a workspace could never run.
     await asyncio.to_thread(make_workspace, place)
     inputs = await asyncio.to_thread(input_digests, report.task.goal.inputs)

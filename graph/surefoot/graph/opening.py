@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from langchain_core.tools import BaseTool
 
@@ -327,9 +326,8 @@ def _workspace(stored: Stored, shared: Shared, saver: TaskSaver) -> WorkspaceSna
 
 def own_folders(settings: Settings) -> list[Path]:
     """What is ours and no part of a workspace where it lies in it."""
-    parts = urlsplit(settings.artifacts_url)
-    artifacts = [Path(unquote(parts.path))] if parts.scheme == "file" else []
-    return [settings.home, *artifacts]
+    store = settings.local_artifacts
+    return [settings.home, *([store] if store is not None else [])]
 
 
 def _step_writer(task: Journal, groups: Groups) -> OnStep:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from surefoot.graph.errors import UsageError
 
@@ -45,9 +46,32 @@ class Settings:
         """The default workspace of a task."""
         return self.home / "workspaces" / task_id
 
+    def keeps_itself_in(self, folder: Path) -> bool:
+        """Whether a folder is no place for a workspace: a snapshot put back would undo our own.
+
+        The home itself and what we keep in it, or a local artifact store. Other folders in the
+        home may be anybody's; `workspaces` is one for each task.
+        """
+        place = folder.resolve()
+        home, store = self.home.resolve(), self.local_artifacts
+        rooms = [home / room for room in _ROOMS]
+        rooms += [store.resolve()] if store is not None else []
+        return place in (home, home / "workspaces") or any(
+            place.is_relative_to(room) for room in rooms
+        )
+
+    @property
+    def local_artifacts(self) -> Path | None:
+        """The folder of the artifact store; None where it is no local one."""
+        parts = urlsplit(self.artifacts_url)
+        return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
     def task_folder(self, task_id: str) -> Path:
         """Where materialised artifacts of a task lie: read-only copies, made when needed."""
         return self.home / "tasks" / task_id
+
+
+_ROOMS = ("artifacts", "pg", "run", "tasks")
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
