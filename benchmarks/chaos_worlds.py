@@ -89,7 +89,6 @@ def agents() -> World:
             "instructions": f"Send, as [a{n}].",
             "tools": ["send"],
             "success": [{"type": "result", "equals": "done"}],
-            "retries": TRIES,
         }
         for n in range(AGENTS)
     ]
@@ -134,8 +133,6 @@ def questions() -> World:
     asked[2]["success"] += [{"type": "person", "question": "Is it well sent?"}]
     last = [leaf.subtask("one", ["send3", "send5"]) for leaf in plans.leaves("send", range(6, 7))]
     given = [*subtasks, *asked, *last]
-    for one in given:
-        one["retries"] = TRIES
     task = _task({"phases": [{"id": "one"}], "subtasks": given})
     effects = {kind: [f"{kind}{n}" for n in range(3)] for kind in ("book", "put")}
     return World(
@@ -150,19 +147,17 @@ def worlds() -> list[World]:
 
 def _some(numbers: range, phase: str, needs: list[str]) -> list[dict[str, Any]]:
     leaves = [leaf for kind in ("send", "book", "put") for leaf in plans.leaves(kind, numbers)]
-    return [{**leaf.subtask(phase, needs), "retries": TRIES} for leaf in leaves]
+    return [leaf.subtask(phase, needs) for leaf in leaves]
 
 
 def _task(plan: dict[str, Any], **more: Any) -> dict[str, Any]:
-    for one in plan["subtasks"]:
-        one.setdefault("retries", TRIES)
     return {
         "name": "chaos",
         "goal": {"objective": "Every effect once."},
         "concurrency": 8,
         "tools": ["./crash_tools.py"],
         "budget": BUDGET,
-        "plan": plan,
+        "plan": _with_tries(plan),
         **more,
     }
 
