@@ -56,6 +56,20 @@ async def test_a_lost_thread_is_made_anew_and_nothing_is_done_twice(
     assert "roll back to the stable point" in [entry["strategy"] for entry in history]
 
 
+@pytest.mark.parametrize("channel", ["records", "milestones", "decisions"])
+@pytest.mark.parametrize("later", [False, True], ids=["its newest state", "one before it"])
+async def test_a_lost_snapshot_of_one_channel_is_noticed(
+    story: Story, channel: str, later: bool
+) -> None:
+    await story.kill_in_the_middle()
+    assert story.scene.process("gc", "--json").code == 0  # leaves a head of whole snapshots
+    if later:
+        await story.resume_and_kill()
+    lose(story, LIGHT[1:2], f"{ROOT} and channel = '{channel}'")
+    story.is_whole(story.resume())
+    assert len(story.types("StateRebuilt")) == 1
+
+
 async def test_what_was_made_anew_survives_a_further_kill(story: Story) -> None:
     await story.kill_in_the_middle()
     lose(story, LIGHT[1:], ROOT)

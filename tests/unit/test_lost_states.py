@@ -9,7 +9,14 @@ from surefoot.graph.errors import UsageError
 from surefoot.graph.head import pin
 from surefoot.graph.index import PlanIndex
 from surefoot.graph.rebuilding import rebuilt
-from surefoot.graph.state import GRAPH_VERSION, TaskState
+from surefoot.graph.state import (
+    GRAPH_VERSION,
+    TaskState,
+    merge_decisions,
+    merge_milestones,
+    merge_records,
+)
+from surefoot.graph.subtask_state import append_calls, merge_named
 from surefoot.graph.tables import Saved, Snapshot, Tally
 from surefoot.graph.thread_names import AgentThread, GroupThread, thread_of_name
 from surefoot.graph.upgrades import changed_channels, upgraded
@@ -272,3 +279,16 @@ def test_an_agents_thread_is_whole_with_every_step(state: Any, lost: str) -> Non
 )
 def test_a_threads_name_says_whose_it_is(name: str, meant: Any) -> None:
     assert thread_of_name("t", name) == meant
+
+
+def test_the_mark_of_a_snapshot_that_is_gone_is_seen_and_never_taken_for_a_value() -> None:
+    mark: Any = True
+    for reducer in (merge_records, merge_milestones, merge_decisions, merge_named):
+        assert reducer(mark, [{"1": {}}]) is mark
+    assert append_calls(mark, [[]]) is mark
+    state: Any = {**dict.fromkeys(ESSENTIAL), "records": {}, "milestones": mark}
+    assert not is_whole(state, planned=False)
+    whole: Any = {**state, "milestones": {}}
+    assert is_whole(whole, planned=False)
+    assert anew(Saved(plan=PLAN), {"records": mark, "decisions": mark})["decisions"] == {}
+    assert lost_steps({"step": 1, "history": mark}) == "the snapshot of its history is gone"

@@ -1,6 +1,7 @@
 """Whether an agent's thread is whole: who goes on with one that lost steps would not know them."""
 
-from surefoot.graph.subtask_state import SubtaskState
+from surefoot.graph.gone_snapshots import gone_of
+from surefoot.graph.subtask_state import DELTAS, SubtaskState
 
 
 def lost_steps(state: SubtaskState) -> str:
@@ -8,6 +9,9 @@ def lost_steps(state: SubtaskState) -> str:
 
     Every step has put its messages under its number; those up to `folded` stand in short under 0.
     """
+    gone = gone_of(state, DELTAS)
+    if gone:
+        return f"the snapshot of its {gone[0]} is gone"
     steps = state.get("step", 0)
     if not steps and not state.get("history"):
         return "nothing of its thread is left"

@@ -25,9 +25,8 @@ from surefoot.checkpointing.sweeping import Swept, sweep
 from surefoot.graph.assembly import assemble
 from surefoot.graph.errors import LeaseHeld
 from surefoot.graph.inspection import NoContexts
-from surefoot.graph.rebuilding import DELTAS
 from surefoot.graph.session import Engine
-from surefoot.graph.state import TaskState
+from surefoot.graph.state import DELTAS, TaskState
 from surefoot.graph.thread_names import AgentThread, thread_of_name
 from surefoot.graph.values import JsonObject, MilestoneRecord, StoredValue
 from surefoot.graph.whole_states import is_whole

@@ -17,6 +17,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from surefoot.graph.assembly import assemble
 from surefoot.graph.budget import effective_limits, exhausted, steps_left
 from surefoot.graph.errors import DatabaseUnavailable
+from surefoot.graph.gone_snapshots import is_gone
 from surefoot.graph.group_control import GroupControl
 from surefoot.graph.insides import Inside
 from surefoot.graph.plain import digest
@@ -266,7 +267,8 @@ class Groups:
         if before is None:
             return {}
         state = await self._compiled().aget_state({"configurable": {"thread_id": before}})
-        return state.values.get("records") or {}
+        records = state.values.get("records")
+        return {} if is_gone(records) else records or {}
 
     def _compiled(self) -> Any:
         if self._graph is None:

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from surefoot.graph.errors import InconsistentState
 from surefoot.graph.going_back import START, next_number, unpassed
+from surefoot.graph.gone_snapshots import gone_of
 from surefoot.graph.head import amended, check_pin, pin
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
-from surefoot.graph.state import GRAPH_VERSION, TaskState
+from surefoot.graph.state import DELTAS, GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Row, Saved, Snapshot
 from surefoot.graph.values import (
     Decision,
@@ -37,9 +38,6 @@ TELLING = (
 )
 """Events that say what no other table keeps."""
 
-DELTAS = ("records", "milestones", "decisions")
-"""Channels that are written as differences: to replace them takes an `Overwrite`."""
-
 TAKEN_BACK = ("RolledBack", "SubtasksReopened")
 KEPT: JsonObject = {"gone_back": [], "taken_back": 0, "judging": None}
 """Further channels, with what they are where nothing is known."""
@@ -60,6 +58,8 @@ def rebuilt(state: TaskState, saved: Saved, row: Row, *, inside: bool = False) -
         Every channel; questions that were open are not among them and are asked again where they
         are met again.
     """
+    gone = gone_of(state, DELTAS)
+    state = cast("TaskState", {k: v for k, v in state.items() if k not in gone})
     states = [cast("TaskState", document) for _, document in saved.points]
     plan = saved.plan or {"subtasks": []}
     index = PlanIndex(plan)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict, cast
 
 from langgraph.channels.delta import DeltaChannel
 
+from surefoot.graph.gone_snapshots import is_gone
 from surefoot.graph.values import (
     Decision,
     Json,
@@ -29,6 +30,9 @@ GRAPH_VERSION = 2
 SNAPSHOT_EVERY = 100
 """Supersteps between whole snapshots of a delta channel."""
 
+DELTAS = ("records", "milestones", "decisions")
+"""Channels that are written as differences: to replace them takes an `Overwrite`."""
+
 
 def merge_records(
     records: Mapping[str, Record] | None, writes: Sequence[Json]
@@ -38,6 +42,8 @@ def merge_records(
     Total, deterministic, associative over batches of writes, and idempotent: a record is replaced
     whole, so that a replayed write changes nothing.
     """
+    if is_gone(records):
+        return cast("dict[str, Record]", records)
     merged = dict(records or {})
     for write in writes:
         merged.update(cast("Mapping[str, Record]", write or {}))
@@ -48,6 +54,8 @@ def merge_milestones(
     milestones: Mapping[str, MilestoneRecord] | None, writes: Sequence[Json]
 ) -> dict[str, MilestoneRecord]:
     """The newest verdict of each milestone, by id; as `merge_records`."""
+    if is_gone(milestones):
+        return cast("dict[str, MilestoneRecord]", milestones)
     merged = dict(milestones or {})
     for write in writes:
         merged.update(cast("Mapping[str, MilestoneRecord]", write or {}))
@@ -58,6 +66,8 @@ def merge_decisions(
     decisions: Mapping[str, Decision] | None, writes: Sequence[Json]
 ) -> dict[str, Decision]:
     """Every decision by its number (`"17"`), in the order they were made; never compacted away."""
+    if is_gone(decisions):
+        return cast("dict[str, Decision]", decisions)
     merged = dict(decisions or {})
     for write in writes:
         merged.update(cast("Mapping[str, Decision]", write or {}))

@@ -4,21 +4,27 @@ JSON-plain. What grows with the steps is a `DeltaChannel`, so that a step writes
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 
 from langgraph.channels.delta import DeltaChannel
 
 from surefoot.graph.agent_ports import Finished, MadeCall
+from surefoot.graph.gone_snapshots import is_gone
 from surefoot.graph.model_ports import Message
 from surefoot.graph.values import ArtifactRef, Failure, Json, StoredValue
 
 SNAPSHOT_EVERY = 100
+
+DELTAS = ("history", "made", "artifacts", "long")
+"""Channels that are written as differences."""
 
 
 def append_calls(
     made: Sequence[MadeCall] | None, writes: Sequence[Sequence[MadeCall]]
 ) -> list[MadeCall]:
     """The reducer of the calls made: appended, in order."""
+    if is_gone(made):
+        return cast("list[MadeCall]", made)
     grown = list(made or ())
     for write in writes:
         grown += write or ()
@@ -27,6 +33,8 @@ def append_calls(
 
 def merge_named(named: Mapping[str, Any] | None, writes: Sequence[Any]) -> dict[str, Any]:
     """The reducer of what has a name (messages by step, artifacts): the newest of each name."""
+    if is_gone(named):
+        return cast("dict[str, Any]", named)
     merged = dict(named or {})
     for write in writes:
         merged.update(write or {})

@@ -5,8 +5,9 @@ Rows leave in one statement with the checkpoint, so of a whole state they are ne
 
 from collections.abc import Mapping
 
+from surefoot.graph.gone_snapshots import gone_of
 from surefoot.graph.index import PlanIndex, container_of
-from surefoot.graph.state import TaskState
+from surefoot.graph.state import DELTAS, TaskState
 from surefoot.graph.tables import Row, Tally
 from surefoot.graph.values import Record
 
@@ -54,5 +55,5 @@ def behind(records: Mapping[str, Record], rows: Mapping[str, Row], index: PlanIn
 
 def is_whole(state: TaskState, *, planned: bool) -> bool:
     """Whether every channel is there that must be. `planned`: the tables have a plan."""
-    there = all(name in state for name in ESSENTIAL)
+    there = all(name in state for name in ESSENTIAL) and not gone_of(state, DELTAS)
     return there and (not planned or bool(state.get("plan")))

@@ -14,9 +14,8 @@ from surefoot.graph.errors import UsageError
 from surefoot.graph.head import pin
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import digest
-from surefoot.graph.rebuilding import DELTAS
 from surefoot.graph.replanning import starts_afresh
-from surefoot.graph.state import GRAPH_VERSION, Replan, TaskState
+from surefoot.graph.state import DELTAS, GRAPH_VERSION, Replan, TaskState
 from surefoot.graph.values import Outcome, Question, Record
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, views
 from surefoot.nodes.cuts import cut_facts

@@ -23,11 +23,12 @@ from surefoot.graph.going_back import (
     next_number,
     unpassed,
 )
+from surefoot.graph.gone_snapshots import gone_of
 from surefoot.graph.index import PlanIndex
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.plain import canonical_json, digest
 from surefoot.graph.ports import Manifest
-from surefoot.graph.state import TaskState
+from surefoot.graph.state import DELTAS, TaskState
 from surefoot.graph.values import (
     INLINE_BYTES,
     Json,
@@ -239,12 +240,12 @@ def is_group(id: str, index: PlanIndex) -> bool:
 
 
 async def state_inside(id: str, record: Record, context: TaskContext) -> TaskState | None:
-    """The state of a group's plan as it is meant now; None where it has none.
+    """The state of a group's plan as it is meant now; None where it has none that is whole.
 
     A group that was taken back and not entered since still holds what it was before that.
     """
     values = cast("TaskState | None", await context.insides.state_of(context.full(id)))
-    if values is None or not values.get("plan"):
+    if values is None or not values.get("plan") or gone_of(values, DELTAS):
         return None
     if record.get("taken_back", 0) <= values.get("taken_back", 0):
         return values

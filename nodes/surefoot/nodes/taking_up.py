@@ -14,9 +14,9 @@ from langgraph.types import Overwrite
 
 from surefoot.graph.errors import PermanentError
 from surefoot.graph.index import PlanIndex
-from surefoot.graph.rebuilding import DELTAS, REASON, TELLING, rebuilt
+from surefoot.graph.rebuilding import REASON, TELLING, rebuilt
 from surefoot.graph.recovery import choose
-from surefoot.graph.state import GRAPH_VERSION, TaskState
+from surefoot.graph.state import DELTAS, GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Snapshot
 from surefoot.graph.upgrades import changed_channels, upgraded
 from surefoot.graph.values import JsonObject, StoredValue
