@@ -1,5 +1,6 @@
 """Any one tier of a stopped task deleted: it is completed from the others, or asks. Never twice."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,19 @@ async def test_what_was_made_anew_survives_a_further_kill(story: Story) -> None:
     await story.resume_and_kill()
     story.is_whole(story.resume())
     assert len([e for e in story.types("StateRebuilt") if e["subtask"] is None]) == 1
+
+
+async def test_a_group_that_was_taken_back_begins_anew_though_the_state_is_lost(
+    story: Story,
+) -> None:
+    await story.kill_in_the_middle()
+    assert story.scene.process("rollback", "t", "start", "--json").code == 0
+    lose(story, LIGHT, ROOT)
+    done = story.resume()
+    assert (done.code, done.document["status"]) == (0, "completed"), done.out + done.err
+    rows = story.scene.rows("select id, state from surefoot.subtasks where state <> 'completed'")
+    assert rows == []
+    assert story.done() == Counter(NAMES)
 
 
 async def test_a_groups_lost_thread_is_made_anew(story: Story) -> None:

@@ -292,3 +292,23 @@ def test_the_mark_of_a_snapshot_that_is_gone_is_seen_and_never_taken_for_a_value
     assert is_whole(whole, planned=False)
     assert anew(Saved(plan=PLAN), {"records": mark, "decisions": mark})["decisions"] == {}
     assert lost_steps({"step": 1, "history": mark}) == "the snapshot of its history is gone"
+
+
+def test_what_was_taken_back_last_is_done_from_scratch_whatever_is_left_of_it() -> None:
+    plan: Any = {**PLAN, "subtasks": [*PLAN["subtasks"], {"id": "g", "kind": "group"}]}
+    facts: Any = {"again": {"ag": 2, "g": 3, "a": 1}, "inside": {"g": {"value": {}}}}
+    back: Any = {"type": "RolledBack", "subtask": None, "time": 1.0, "facts": facts}
+    rows: Any = {
+        "ag": row(attempt=2, attempts=1),
+        "g": row("running", 4),
+        "a": row("completed", 2, 2),
+    }
+    old: Any = {"ag": Record(state="pending", attempt=2, ended=1, cut=True, go=1, args={"x": 1})}
+    state = anew(Saved(plan=plan, rows=rows, events=[back], gos={"ag": 1}), {"records": old})
+    assert state["records"]["ag"] == {
+        **{"state": "pending", "attempt": 2, "ended": 1, "tries": 0},
+        "args": {"x": 1},
+    }
+    group = state["records"]["g"]
+    assert (group["attempt"], group["taken_back"], group["inside"]) == (4, 3, {"value": {}})
+    assert state["records"]["a"]["state"] == "completed"

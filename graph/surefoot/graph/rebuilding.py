@@ -12,8 +12,9 @@ from surefoot.graph.errors import InconsistentState
 from surefoot.graph.going_back import START, next_number, unpassed
 from surefoot.graph.gone_snapshots import gone_of
 from surefoot.graph.head import amended, check_pin, pin
-from surefoot.graph.index import PlanIndex, container_of
+from surefoot.graph.index import PlanIndex
 from surefoot.graph.plain import digest
+from surefoot.graph.rebuilt_records import TAKEN_BACK, records_anew
 from surefoot.graph.state import DELTAS, GRAPH_VERSION, TaskState
 from surefoot.graph.tables import Row, Saved, Snapshot
 from surefoot.graph.values import (
@@ -25,7 +26,6 @@ from surefoot.graph.values import (
     TaskFailure,
     Usage,
 )
-from surefoot.graph.whole_states import ENDED
 
 TELLING = (
     "SubtaskExpanded",
@@ -38,7 +38,6 @@ TELLING = (
 )
 """Events that say what no other table keeps."""
 
-TAKEN_BACK = ("RolledBack", "SubtasksReopened")
 KEPT: JsonObject = {"gone_back": [], "taken_back": 0, "judging": None}
 """Further channels, with what they are where nothing is known."""
 
@@ -73,7 +72,7 @@ def rebuilt(state: TaskState, saved: Saved, row: Row, *, inside: bool = False) -
         **_goal(state, states, saved),
         "plan": plan,
         "planning": _planning(state, states, saved),
-        "records": _records(candidates, saved, index),
+        "records": records_anew(candidates, saved, index),
         "milestones": _milestones(state, states, saved, index),
         "decisions": _decisions(state, states),
         "orders": [],
@@ -94,91 +93,6 @@ def rebuilt(state: TaskState, saved: Saved, row: Row, *, inside: bool = False) -
         made["spent"] = state.get("spent") or _spent(made["records"])
         made["tried"] = state.get("tried", 0)
     return cast("TaskState", made)
-
-
-# --- records ---------------------------------------------------------------------------------
-
-
-def _records(
-    candidates: Sequence[Mapping[str, Record]], saved: Saved, index: PlanIndex
-) -> dict[str, Record]:
-    lists = {e["subtask"]: e["facts"] for e in saved.events if e["type"] == "SubtaskExpanded"}
-    records: dict[str, Record] = {}
-    for id, row in saved.rows.items():
-        if (container_of(id) or id) not in index.raw:
-            continue
-        kept = next((c[id] for c in candidates if id in c and _is_as(c[id], row)), None)
-        records[id] = kept or _record(id, row, saved, lists.get(id) or {})
-    return records
-
-
-def _is_as(record: Record, row: Row) -> bool:
-    """Whether a record that was found is still what the row says; only then it is the newer."""
-    numbers = (
-        record.get("attempt", 0) == row["attempt"] and record.get("ended", 0) == row["attempts"]
-    )
-    return numbers and record.get("state", "pending") == row["state"] and "question" not in record
-
-
-def _record(id: str, row: Row, saved: Saved, expanded: JsonObject) -> Record:
-    record = Record(attempt=row["attempt"], ended=row["attempts"])
-    if row["rung"]:
-        record["rung"] = row["rung"]
-    _take(record, row, ("reason", "marks"))
-    if row["started_at"] is not None:
-        record["started"] = row["started_at"]
-    if row["state"] in ENDED:
-        return _ended_record(record, id, row, saved, expanded)
-    record["tries"] = 0 if row["rung"] else row["attempts"]
-    said = {one["id"]: one["answer"] for one in saved.answered if one["local"] == id}
-    if said:
-        record["said"] = said
-    if row["not_before"] is not None:
-        record["not_before"] = row["not_before"]
-    if (
-        row["kind"] == "foreach"
-        and not row["rung"]
-        and "items" in expanded
-        and row["n"] is not None
-    ):
-        record["state"] = "running"
-        record.update(_list_of(expanded))
-        return record
-    record["state"] = "pending"
-    if row["state"] == "running":
-        record["cut"] = True
-    if id in saved.gos:
-        record["go"] = saved.gos[id]
-    return record
-
-
-def _ended_record(record: Record, id: str, row: Row, saved: Saved, expanded: JsonObject) -> Record:
-    record["state"] = row["state"]
-    if row["ended_at"] is not None:
-        record["finished"] = row["ended_at"]
-    if row["state"] == "failed":
-        record["failure"] = row["failure"]
-        return record
-    record["result"] = row["result"] or {"value": None}
-    refs = saved.artifacts.get(id)
-    if refs:
-        record["artifacts"] = list(refs)
-    if row["n"] is not None:
-        known = _list_of(expanded) if "items" in expanded else Record(n=row["n"])
-        record.update(known)
-    return record
-
-
-def _list_of(expanded: JsonObject) -> Record:
-    known = Record(n=expanded["n"], items=expanded["items"])
-    if expanded.get("serial"):
-        known["serial"] = True
-    return known
-
-
-def _take(record: Record, row: Row, names: Sequence[str]) -> None:
-    filled = {name: row[name] for name in names if row[name] is not None}
-    record.update(cast("Record", filled))
 
 
 # --- the other channels ----------------------------------------------------------------------

@@ -165,6 +165,7 @@ def _event(
 ) -> None:
     redone = segments[0].way.redone
     anew, now = _moved(segments)
+    again, inside = _begun_again(segments)
     milestones = (after.get("milestones") or {}).values()
     facts: dict[str, Any] = {
         "reason": wish["reason"],
@@ -178,6 +179,8 @@ def _event(
         "command": wish.get("command"),
         "anew": anew,
         "now": now,
+        "again": again,
+        "inside": inside,
         "passed": [context.full(record["id"]) for record in milestones if record["passed"]],
     }
     if name:
@@ -200,6 +203,24 @@ def _moved(segments: list[Segment]) -> tuple[list[str], JsonObject]:
             else:
                 now[segment.context.full(id)] = record.get("state", "pending")
     return anew, now
+
+
+def _begun_again(segments: list[Segment]) -> tuple[dict[str, int], JsonObject]:
+    """What a state that is made anew must know.
+
+    What begins anew, after which attempt; and what groups hold that are entered in the middle.
+    """
+    again: dict[str, int] = {}
+    inside: JsonObject = {}
+    for segment in segments:
+        for id, record in segment.changed().items():
+            if record.get("state", "pending") != "pending" or id in segment.way.gone:
+                continue
+            full = segment.context.full(id)
+            again[full] = record.get("attempt", 0)
+            if "inside" in record:
+                inside[full] = record["inside"]
+    return again, inside
 
 
 def _tell_task(before: float, after: TaskState, seen: Views, context: TaskContext) -> None:
