@@ -286,6 +286,8 @@ def test_a_person_is_told_how_to_go_on() -> None:
     assert (next_step(poor) or "").endswith("surefoot resume t1 --max-cost-usd N")
     assert next_step(document(task_row(status="paused"))) == "go on with: surefoot resume t1"
     assert next_step(document(task_row(status="completed"))) is None
+    stopping = document(task_row(status="running")) | {"stopping": True}
+    assert result_line(stopping).startswith("running (stopping)  t1")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ def result_line(status: Mapping[str, Any]) -> str:
         facts.append(f"retry rate {status['retry_rate']}")
     facts.append(duration(usage["seconds"]))
     facts += used_by(usage)
-    line = f"{status['status']}  {status['id']}  {', '.join(facts)}"
+    state = f"{status['status']} (stopping)" if status["stopping"] else status["status"]
+    line = f"{state}  {status['id']}  {', '.join(facts)}"
     failure = status["failure"]
     return f"{line}: {failure['code']}: {failure['message']}" if failure else line
 
