@@ -90,11 +90,12 @@ def test_an_expanded_foreach_keeps_its_list_and_its_children() -> None:
 def test_a_record_of_a_snapshot_counts_where_the_row_says_the_same() -> None:
     kept = {"state": "completed", "attempt": 1, "ended": 1, "result": {"value": 1}, "edited": True}
     point = Snapshot(milestone="m", at=5.0, manifest={"value": None}, state={"sha256": "doc"})
-    document = {"records": {"a": kept}, "decisions": {"0": {"reason": "r"}}, "milestones": {}}
+    retried = {"at": 1.0, "kind": "retry", "subtask": "a", "reason": "r"}
+    document = {"records": {"a": kept}, "decisions": {"0": retried}, "milestones": {}}
     saved = Saved(plan=PLAN, rows={"a": row("completed", 1, 1)}, points=[(point, document)])
     state = anew(saved)
     assert state["records"]["a"]["edited"]
-    assert state["decisions"] == {"0": {"reason": "r"}}
+    assert state["decisions"] == {"0": retried}
     newer = Saved(plan=PLAN, rows={"a": row("completed", 2, 2)}, points=[(point, document)])
     assert "edited" not in anew(newer)["records"]["a"]
 
@@ -312,3 +313,19 @@ def test_what_was_taken_back_last_is_done_from_scratch_whatever_is_left_of_it() 
     group = state["records"]["g"]
     assert (group["attempt"], group["taken_back"], group["inside"]) == (4, 3, {"value": {}})
     assert state["records"]["a"]["state"] == "completed"
+
+
+def test_ways_back_that_were_told_of_are_decisions_and_count() -> None:
+    def back(by: str, milestone: str) -> Any:
+        facts = {"by": by, "milestone": milestone, "reason": "no good"}
+        return {"type": "RolledBack", "subtask": None, "time": 9.0, "facts": facts}
+
+    known = {"3": {"at": 1.0, "kind": "rollback", "subtask": None, "reason": "known"}}
+    told = [back("milestone", "m"), back("person", "start"), back("milestone", "g/inner")]
+    state = anew(Saved(plan=PLAN, events=told), {"decisions": known, "rollbacks": 1})
+    assert state["rollbacks"] == 1
+    assert [state["decisions"][n]["reason"] for n in "01"] == [
+        "known",
+        "back to 'start' (person): no good",
+    ]
+    assert anew(Saved(plan=PLAN, events=told))["rollbacks"] == 1

@@ -74,7 +74,7 @@ def rebuilt(state: TaskState, saved: Saved, row: Row, *, inside: bool = False) -
         "planning": _planning(state, states, saved),
         "records": records_anew(candidates, saved, index),
         "milestones": _milestones(state, states, saved, index),
-        "decisions": _decisions(state, states),
+        "decisions": _decisions(state, states, saved),
         "orders": [],
         "finished": [],
         "questions": [],
@@ -82,7 +82,7 @@ def rebuilt(state: TaskState, saved: Saved, row: Row, *, inside: bool = False) -
         "replan": None,
         "replans": _replans(state, states, saved),
         "back": None,
-        "rollbacks": _newest(state, states, "rollbacks", 0),
+        "rollbacks": _rollbacks(state, states, saved),
         "applied": state.get("applied") or [],
         "answers": _answers(state, states, saved),
         "status": status,
@@ -231,11 +231,29 @@ def _answers(state: TaskState, states: Sequence[TaskState], saved: Saved) -> Jso
     return merged
 
 
-def _decisions(state: TaskState, states: Sequence[TaskState]) -> dict[str, Decision]:
+def _decisions(state: TaskState, states: Sequence[TaskState], saved: Saved) -> dict[str, Decision]:
+    """Those that are still known, and the ways back that were told of since; numbered anew."""
     merged: dict[str, Decision] = {}
     for one in (*reversed(states), state):
         merged |= one.get("decisions") or {}
-    return {number: merged[number] for number in sorted(merged, key=int)}
+    known = [merged[number] for number in sorted(merged, key=int)]
+    made = sum(1 for decision in known if decision["kind"] == "rollback")
+    for event in _rolled_back(saved)[made:]:
+        facts: JsonObject = event["facts"]
+        reason = f"back to {facts.get('milestone')!r} ({facts.get('by')}): {facts.get('reason')}"
+        known.append(Decision(at=event["time"], kind="rollback", subtask=None, reason=reason))
+    return {str(number): decision for number, decision in enumerate(known)}
+
+
+def _rolled_back(saved: Saved) -> list[Row]:
+    """The events of this plan's own ways back, oldest first."""
+    return [e for e in saved.events if e["type"] == "RolledBack" and _is_of_this_plan(e)]
+
+
+def _rollbacks(state: TaskState, states: Sequence[TaskState], saved: Saved) -> int:
+    """Those that count toward the limit: all but people's."""
+    told = sum(1 for event in _rolled_back(saved) if event["facts"].get("by") != "person")
+    return max(told, _newest(state, states, "rollbacks", 0))
 
 
 def _replans(state: TaskState, states: Sequence[TaskState], saved: Saved) -> JsonObject:
