@@ -62,9 +62,7 @@ class ScopedRunner:
         """See `Runner.ease`."""
         self._runner.ease(groups_only=groups_only)
 
-    async def cut(
-        self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None
-    ) -> None:
+    async def cut(self, *, only_safe: bool = False, subtasks: Sequence[str] | None = None) -> None:
         """See `Runner.cut`."""
         full = None if subtasks is None else [self._prefix + id for id in subtasks]
         await self._runner.cut(only_safe=only_safe, subtasks=full)
