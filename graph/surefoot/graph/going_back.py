@@ -51,6 +51,8 @@ class WayBack:
         whole: those of `taken` that begin anew with all that is inside.
         entered: groups of which only a part is taken back: they go on from the middle.
         gone: ids of `taken` that a replan took out of the plan: nobody does them again.
+        unfinished: by id, of what begins anew, the attempt that was under way at the point: what
+            it had written until then lies in the workspace as it was.
     """
 
     records: dict[str, Record]
@@ -58,6 +60,7 @@ class WayBack:
     whole: set[str] = field(default_factory=set[str])
     entered: set[str] = field(default_factory=set[str])
     gone: set[str] = field(default_factory=set[str])
+    unfinished: dict[str, int] = field(default_factory=dict[str, int])
 
     def takes(self, subtask: str, attempt: int) -> bool:
         """Whether what an attempt of a subtask (or of something inside it) did is taken back."""
@@ -112,7 +115,7 @@ def back_to(
         if now.get("edited") and now.get("state") in DONE and not by_person:
             way.taken[id] = now.get("attempt", 0)
         elif container_of(id) in way.whole:
-            _begin_anew(id, way, now, units)
+            _begin_anew(id, way, now, units, then)
         elif then.get("state") in DONE and id not in point.stale:
             way.records[id] = _numbered(then, now)
             way.taken[id] = then.get("attempt", 0)
@@ -124,7 +127,7 @@ def back_to(
             way.taken[id] = then.get("attempt", 0)
             way.entered.add(id)
         else:
-            _begin_anew(id, way, now, units)
+            _begin_anew(id, way, now, units, then)
     return way
 
 
@@ -252,8 +255,16 @@ def together(before: Back | None, more: Back) -> Back:
 # --- records ---------------------------------------------------------------------------------
 
 
-def _begin_anew(id: str, way: WayBack, now: Record, units: Mapping[str, JsonObject]) -> None:
-    """Nothing of it stands; what was never begun is not told of."""
+def _begin_anew(
+    id: str,
+    way: WayBack,
+    now: Record,
+    units: Mapping[str, JsonObject],
+    then: Record | None = None,
+) -> None:
+    """Nothing of it stands; what was never begun is not told of. `then`: at the point."""
+    if then and (then.get("cut") or then.get("state") == "running"):
+        way.unfinished[id] = then.get("attempt", 0)
     if is_touched(now):
         way.taken[id] = 0
     way.whole.add(id)

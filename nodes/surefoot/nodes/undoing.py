@@ -136,7 +136,8 @@ async def _restored(
     segments: list[Segment], manifest: StoredValue | None, context: TaskContext
 ) -> list[Restored]:
     if manifest is not None:
-        return [await context.workspace.restore(manifest)]
+        whole = await context.workspace.restore(manifest)
+        return [whole, *await _without_unfinished(segments, context)]
     found: list[tuple[float, str, int, bool]] = []
     for segment in segments:
         for id, stands in segment.way.taken.items():
@@ -152,6 +153,16 @@ async def _restored(
         if one is None and wrote:
             raise PermanentError(f"what was there before {subtask!r} wrote is not known any more")
         restored += [one] if one is not None else []
+    return restored
+
+
+async def _without_unfinished(segments: list[Segment], context: TaskContext) -> list[Restored]:
+    """Put back what attempts had written that were under way at the point: they begin anew."""
+    restored: list[Restored] = []
+    for segment in segments:
+        for id, attempt in segment.way.unfinished.items():
+            one = await context.workspace.put_back(segment.context.full(id), attempt)
+            restored += [one] if one is not None else []
     return restored
 
 

@@ -63,6 +63,7 @@ from checkpoints c where starts_with(c.thread_id, %(prefix)s) group by c.thread_
 -- name: spare_snapshots
 -- `before` of subtasks that have ended well since (an attempt that goes on may need the memory of the
 -- one that was cut) and have a newer one (who does them again puts back what the newest remembers),
+-- with no kept way back between them (there the attempt may have been under way),
 -- `full` that a newer one of the subtask follows, complete ones besides the start and the newest few
 -- milestones; of a finished task all of them.
 with milestones as (
@@ -81,6 +82,11 @@ where s.task_id = %(task_id)s and (
             select 1 from surefoot.snapshots newer
             where newer.task_id = s.task_id and newer.tier = 'before'
                 and newer.subtask = s.subtask and newer.attempt > s.attempt
+                and not exists (
+                    select 1 from surefoot.snapshots way
+                    where way.task_id = s.task_id and way.tier = 'complete'
+                        and way.id between s.id and newer.id
+                )
         ))
     or (s.tier = 'full' and exists (
         select 1 from surefoot.snapshots newer
