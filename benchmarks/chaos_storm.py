@@ -56,21 +56,23 @@ class Contender:
     command: Callable[..., list[str]] | None = None
     """Any command of the product, None for a peer."""
     tally: Tally = field(default_factory=Tally)
+    _goal: int = 0
 
     def storm(self, kills: int) -> Tally:
         """Run tasks until so many kills have happened; the last one comes to its end in peace."""
+        self._goal = kills
         while self.tally.kills.total() < kills:
-            self._run(f"t{self.tally.tasks + 1}", kills)
+            self._run(f"t{self.tally.tasks + 1}")
         left = self.ground.left()
         self.tally.stuck += len(left)
         self.tally.notes += [f"process {pid} is left" for pid in left]
         return self.tally
 
-    def _run(self, task: str, kills: int) -> None:
+    def _run(self, task: str) -> None:
         tally = self.tally
         tally.tasks += 1
         try:
-            self._to_its_end(task, kills)
+            self._to_its_end(task)
         except (TimeoutError, _Stuck) as stuck:
             tally.stuck += 1
             tally.notes.append(f"{task}: {stuck}")
@@ -79,14 +81,14 @@ class Contender:
         tally.lost += lost
         tally.repeated += repeated
 
-    def _to_its_end(self, task: str, kills: int) -> None:
+    def _to_its_end(self, task: str) -> None:
         ended: Ended | None = None
         for _ in range(MOST_LIVES):
             restarts = ended is not None and bool(ended.killed)
             if restarts and self._goes_back():
                 self._interlude(["rollback", task, self._draw.choice(self.world.goes_back)])
                 restarts = False
-            death = self._death() if self.tally.kills.total() < kills else Death()
+            death = self._death() if self.tally.kills.total() < self._goal else Death()
             ended = self._live(self.start(task), death)
             if restarts and ended.restart_s is not None:
                 self.tally.restarts_s.append(ended.restart_s)
@@ -114,10 +116,11 @@ class Contender:
         return ended
 
     def _interlude(self, words: list[str]) -> None:
-        """A command of a person, which may be killed as well."""
+        """A command of a person; every second one is killed as well."""
         if self.command:
+            dies = self.tally.kills.total() < self._goal and self._draw.random() < 0.5
             death = Death(kind="random", pause_s=self._draw.uniform(0, 3))
-            self._live(self.command(*words), death)
+            self._live(self.command(*words), death if dies else Death())
 
     def _answer(self, task: str) -> None:
         """Answer what is asked, as each question allows first."""
