@@ -117,7 +117,7 @@ def test_the_start_always_exists(scene: Scene, log: Path) -> None:
     told_so = scene.command("rollback", "t1", "start")
     assert (told_so.code, told_so.out) == (
         0,
-        "t1: back to 'start'; to be done again: a, b (paused)\n",
+        "t1: back to 'start'; to be done again: a, b (paused)\ngo on with: surefoot resume t1\n",
     )
     assert scene.command("status", "t1", "--json").document["progress"] == 0
     assert scene.command("resume", "t1").code == 0
