@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ class MemoryStore:
 
     async def exists(self, sha256: str) -> bool:
         return sha256 in self.blobs
+
+    async def missing(self, wanted: Sequence[str]) -> set[str]:
+        return set(wanted) - self.blobs.keys()
+
+    async def damaged(
+        self, wanted: Sequence[str], *, most_bytes: int | None = None
+    ) -> tuple[int, set[str]]:
+        del most_bytes
+        return len(wanted), await self.missing(wanted)
 
     async def materialise(self, ref: ArtifactRef, folder: Path) -> Path:
         raise NotImplementedError

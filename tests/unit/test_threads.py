@@ -6,6 +6,7 @@ from agent_bench import agent_order
 from surefoot.graph.nesting import group_thread
 from surefoot.graph.ports import WorkOrder
 from surefoot.graph.subtask import thread_of
+from surefoot.graph.values import QuestionKind
 from surefoot.tools.outcomes import question
 
 IDS = ["a", "2", "a/2", "a/1", "a-2", "a/2/2", "a/2/1", "2/2"]
@@ -29,6 +30,8 @@ def test_a_group_that_means_something_else_has_another_thread() -> None:
 
 
 @pytest.mark.parametrize("kind", ["unknown_effect", "check"])
-def test_a_question_about_a_dash_is_another_one_than_about_a_place_inside(kind: str) -> None:
+def test_a_question_about_a_dash_is_another_one_than_about_a_place_inside(
+    kind: QuestionKind,
+) -> None:
     asked = {question(order(id), kind, "?")["id"] for id in IDS}
     assert len(asked) == len(IDS)

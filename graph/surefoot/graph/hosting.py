@@ -75,6 +75,7 @@ class HostedContexts:
             await stack.aclose()
             await self._close_idle(loop)
             raise
+        held.opened.context.rows_ride = False
         guest = self._guests[(loop, thread_id)] = _Guest(held.opened.context, stack)
         return guest
 

@@ -135,6 +135,9 @@ class TaskContext:
     """What models cost; shares `usage`."""
     held: set[str] = field(default_factory=set[str])
     """Orders in flight whose first step is reserved and not yet made."""
+    rows_ride: bool = True
+    """Rows leave with the checkpoint. Not under a host's saver: they may be a superstep ahead, and
+    what somebody edited by hand stands."""
     only_commands: bool = False
     """This go applies what people asked for and does nothing else: see `nodes.commands`."""
     status_before: str = ""

@@ -100,7 +100,7 @@ async def _lost(state: TaskState, index: PlanIndex, context: TaskContext) -> str
     planned = context.outer is None and context.tables.row.get("plan_version", 0) > 0
     if not is_whole(state, planned=planned):
         return "its checkpoints are gone or torn"
-    if not state.get("plan"):
+    if not state.get("plan") or not context.root.rows_ride:
         return ""
     if context.outer is None and index.version < context.tables.row["plan_version"]:
         return f"its checkpoints end before plan version {context.tables.row['plan_version']}"
