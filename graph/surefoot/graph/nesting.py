@@ -497,6 +497,3 @@ def _uncounted(outcome: Outcome) -> Outcome:
     """A group makes no call itself: what was made inside is counted there."""
     outcome["calls"] = 0
     return outcome
-
-
-__all__ = ["BUDGET_CODES", "GroupControl", "GroupThreads", "Groups"]
