@@ -1,4 +1,4 @@
-"""A milestone that passes while an attempt is cut: going back there does not keep what it wrote."""
+"""Cut attempts at a milestone or a lost state: what they had written is put back all the same."""
 
 import os
 import signal
@@ -68,7 +68,7 @@ async def test_what_a_cut_attempt_had_written_is_put_back_with_a_rollback_to_the
     file = scene.settings.home / "workspaces/t1/x.txt"
     with scene.started("run", scene.file(plan(scene, inside=inside)), "--id", "t1") as process:
         await until(lambda: file.exists() and file.read_text())
-        await until(lambda: _is_done(scene, "quick"))
+        await until(lambda: _is(scene, "quick", "completed"))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     scene.write("open", "")
@@ -83,6 +83,24 @@ async def test_what_a_cut_attempt_had_written_is_put_back_with_a_rollback_to_the
     assert file.read_text() == "line\n"
 
 
-def _is_done(scene: Scene, id: str) -> bool:
+async def test_what_a_paused_attempt_had_written_is_put_back_though_the_state_is_lost(
+    scene: Scene,
+) -> None:
+    file = scene.settings.home / "workspaces/t1/x.txt"
+    given = task([waiting(scene)], tools=["./tools.py"])
+    with scene.started("run", scene.file(given), "--id", "t1") as process:
+        await until(lambda: file.exists() and file.read_text())
+        await until(lambda: _is(scene, "slow", "running"))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert scene.process("pause", "t1").code == 0
+    scene.rows("delete from checkpoint_writes")
+    scene.rows("delete from checkpoints")
+    scene.write("open", "")
+    assert scene.process("resume", "t1").code == 0
+    assert file.read_text() == "line\n"
+
+
+def _is(scene: Scene, id: str, state: str) -> bool:
     rows = scene.rows("select state from surefoot.subtasks where id = %s", id)
-    return bool(rows) and rows[0]["state"] == "completed"
+    return bool(rows) and rows[0]["state"] == state

@@ -329,3 +329,12 @@ def test_ways_back_that_were_told_of_are_decisions_and_count() -> None:
         "back to 'start' (person): no good",
     ]
     assert anew(Saved(plan=PLAN, events=told))["rollbacks"] == 1
+
+
+def test_an_attempt_that_is_not_over_was_cut_though_a_pause_made_its_row_pending() -> None:
+    failed: Any = {"type": "AttemptFailed", "subtask": "a", "attempt": 2, "time": 1.0, "facts": {}}
+    over = anew(Saved(plan=PLAN, rows={"a": row(attempt=2, attempts=1)}, events=[failed]))
+    assert "cut" not in over["records"]["a"]
+    paused = anew(Saved(plan=PLAN, rows={"a": row(attempt=3, attempts=1)}, events=[failed]))
+    assert paused["records"]["a"]["cut"]
+    assert "cut" not in anew(Saved(plan=PLAN, rows={"a": row()}))["records"]["a"]

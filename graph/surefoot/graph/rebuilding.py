@@ -28,6 +28,7 @@ from surefoot.graph.values import (
 )
 
 TELLING = (
+    "AttemptFailed",
     "SubtaskExpanded",
     "GoalPinned",
     "PlanDrafted",

@@ -29,6 +29,7 @@ def records_anew(
     """
     again, inside = _taken_back(saved)
     lists = {e["subtask"]: e["facts"] for e in saved.events if e["type"] == "SubtaskExpanded"}
+    failed = {e["subtask"]: e["attempt"] for e in saved.events if e["type"] == "AttemptFailed"}
     records: dict[str, Record] = {}
     for id, row in saved.rows.items():
         if (container_of(id) or id) not in index.raw:
@@ -39,7 +40,9 @@ def records_anew(
             records[id] = _afresh(row, known)
         else:
             kept = next((one for one in known if _is_as(one, row)), None)
-            records[id] = kept or _record(id, row, saved, lists.get(id) or {})
+            records[id] = kept or _record(
+                id, row, saved, lists.get(id) or {}, failed=failed.get(id)
+            )
         if stands and row["state"] not in ENDED and index.kind(id) == "group":
             records[id] = _entered_anew(records[id], stands, inside.get(id))
     return records
@@ -84,7 +87,8 @@ def _is_as(record: Record, row: Row) -> bool:
     return numbers and record.get("state", "pending") == row["state"] and "question" not in record
 
 
-def _record(id: str, row: Row, saved: Saved, expanded: JsonObject) -> Record:
+def _record(id: str, row: Row, saved: Saved, expanded: JsonObject, *, failed: int | None) -> Record:
+    """The record that a row tells of. `failed`: its newest attempt that is known to have."""
     record = Record(attempt=row["attempt"], ended=row["attempts"])
     if row["rung"]:
         record["rung"] = row["rung"]
@@ -109,7 +113,7 @@ def _record(id: str, row: Row, saved: Saved, expanded: JsonObject) -> Record:
         record.update(_list_of(expanded))
         return record
     record["state"] = "pending"
-    if row["state"] == "running":
+    if row["attempt"] and row["attempt"] != failed:  # it is not over: a kill or a pause cut it
         record["cut"] = True
     if id in saved.gos:
         record["go"] = saved.gos[id]
