@@ -79,12 +79,21 @@ async def test_what_was_made_anew_survives_a_further_kill(story: Story) -> None:
     assert len([e for e in story.types("StateRebuilt") if e["subtask"] is None]) == 1
 
 
+@pytest.mark.parametrize(
+    ("tables", "where"),
+    [
+        (LIGHT, ROOT),
+        (LIGHT[:1], f"{ROOT} and checkpoint_id > 'KNOWN'"),
+    ],
+    ids=["its thread", "what came since"],
+)
 async def test_a_group_that_was_taken_back_begins_anew_though_the_state_is_lost(
-    story: Story,
+    story: Story, tables: Sequence[str], where: str
 ) -> None:
     await story.kill_in_the_middle()
+    before = story.scene.rows(f"select checkpoint_id from checkpoints where {ROOT}")
     assert story.scene.process("rollback", "t", "start", "--json").code == 0
-    lose(story, LIGHT, ROOT)
+    lose(story, tables, where.replace("KNOWN", str(max(b["checkpoint_id"] for b in before))))
     done = story.resume()
     assert (done.code, done.document["status"]) == (0, "completed"), done.out + done.err
     rows = story.scene.rows("select id, state from surefoot.subtasks where state <> 'completed'")

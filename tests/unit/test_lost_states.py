@@ -337,4 +337,9 @@ def test_an_attempt_that_is_not_over_was_cut_though_a_pause_made_its_row_pending
     assert "cut" not in over["records"]["a"]
     paused = anew(Saved(plan=PLAN, rows={"a": row(attempt=3, attempts=1)}, events=[failed]))
     assert paused["records"]["a"]["cut"]
+    agent = row(attempt=3, attempts=2, kind="agent")
+    begun = anew(
+        Saved(plan=PLAN, rows={"ag": agent}, events=[{**failed, "subtask": "ag"}], gos={"ag": 1})
+    )
+    assert begun["records"]["ag"]["go"] == 3, "the thread of an attempt that failed"
     assert "cut" not in anew(Saved(plan=PLAN, rows={"a": row()}))["records"]["a"]

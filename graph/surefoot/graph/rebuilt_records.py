@@ -40,9 +40,8 @@ def records_anew(
             records[id] = _afresh(row, known)
         else:
             kept = next((one for one in known if _is_as(one, row)), None)
-            records[id] = kept or _record(
-                id, row, saved, lists.get(id) or {}, failed=failed.get(id)
-            )
+            begins = 1 + max(stands, failed.get(id) or 0)
+            records[id] = kept or _record(id, row, saved, lists.get(id) or {}, begins=begins)
         if stands and row["state"] not in ENDED and index.kind(id) == "group":
             records[id] = _entered_anew(records[id], stands, inside.get(id))
     return records
@@ -87,8 +86,8 @@ def _is_as(record: Record, row: Row) -> bool:
     return numbers and record.get("state", "pending") == row["state"] and "question" not in record
 
 
-def _record(id: str, row: Row, saved: Saved, expanded: JsonObject, *, failed: int | None) -> Record:
-    """The record that a row tells of. `failed`: its newest attempt that is known to have."""
+def _record(id: str, row: Row, saved: Saved, expanded: JsonObject, *, begins: int) -> Record:
+    """The record that a row tells of. `begins`: the first attempt of what is under way."""
     record = Record(attempt=row["attempt"], ended=row["attempts"])
     if row["rung"]:
         record["rung"] = row["rung"]
@@ -113,10 +112,11 @@ def _record(id: str, row: Row, saved: Saved, expanded: JsonObject, *, failed: in
         record.update(_list_of(expanded))
         return record
     record["state"] = "pending"
-    if row["attempt"] and row["attempt"] != failed:  # it is not over: a kill or a pause cut it
+    if row["attempt"] >= begins:  # it is not over: a kill or a pause cut it
         record["cut"] = True
-    if id in saved.gos:
-        record["go"] = saved.gos[id]
+    if "cut" in record and (row["kind"] == "agent" or id in saved.gos):
+        # An older thread belongs to an attempt that is over, or was taken back.
+        record["go"] = max(saved.gos.get(id, 0), begins)
     return record
 
 

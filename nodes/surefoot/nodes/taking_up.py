@@ -22,6 +22,7 @@ from surefoot.graph.upgrades import changed_channels, upgraded
 from surefoot.graph.values import JsonObject, StoredValue
 from surefoot.graph.whole_states import behind, is_whole, may_be_behind, tally_of
 from surefoot.nodes.context import TaskContext
+from surefoot.nodes.ways_back import rollbacks_made
 
 NOTHING_PLANNED = "the saved state was lost before a plan was accepted: nothing was done yet"
 
@@ -104,6 +105,8 @@ async def _lost(state: TaskState, index: PlanIndex, context: TaskContext) -> str
         return ""
     if context.outer is None and index.version < context.tables.row["plan_version"]:
         return f"its checkpoints end before plan version {context.tables.row['plan_version']}"
+    if context.outer is None and rollbacks_made(state) < _rollbacks_told(context):
+        return "its checkpoints end before a way back"
     records = state.get("records") or {}
     foreaches = foreaches_of(index)
     tally = await context.tables.tally(context.prefix, foreaches)
@@ -111,6 +114,11 @@ async def _lost(state: TaskState, index: PlanIndex, context: TaskContext) -> str
         return ""
     ahead = behind(records, await context.tables.rows(context.prefix, foreaches), index)
     return f"its checkpoints end before what is known of {len(ahead)} subtasks" if ahead else ""
+
+
+def _rollbacks_told(context: TaskContext) -> int:
+    counts: JsonObject = context.tables.row.get("milestones") or {}
+    return counts.get("rollbacks", 0)
 
 
 async def _made_anew(state: TaskState, lost: str, context: TaskContext) -> Taken:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from surefoot.graph.errors import AgentError, UsageError
 from surefoot.graph.values import Json, JsonObject
+from surefoot.service.exits import StoppedBySignal
 from surefoot.service.words import fault_lines, next_step, one_line
 
 
@@ -81,7 +82,7 @@ def _named(error: Exception) -> tuple[str, str]:
     text, kind = " ".join(str(error).split()), type(error).__name__
     if isinstance(error, UsageError):
         return error.code, text
-    if isinstance(error, AgentError):
+    if isinstance(error, AgentError | StoppedBySignal):
         return snake(kind), text or kind
     return "unexpected", f"unexpected {kind}: {text}; --debug shows the traceback"
 
