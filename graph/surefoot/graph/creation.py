@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from langchain_core.tools import BaseTool
 
@@ -24,11 +24,13 @@ from surefoot.graph.plan import ID_PATTERN
 from surefoot.graph.ports import ToolSpec
 from surefoot.graph.settings import Settings
 from surefoot.graph.shapes import is_object
-from surefoot.graph.task_file import LoadedFile
 from surefoot.graph.validation import Fault, LocalWorld, Report, validate_task
 from surefoot.graph.values import JsonObject
 from surefoot.tools.host import ChildToolHost
 from surefoot.tools.root_process import WarmRoot
+
+if TYPE_CHECKING:  # its YAML parser is not needed to go on with a task
+    from surefoot.graph.task_file import LoadedFile
 
 
 class InvalidTask(UsageError):
@@ -52,7 +54,7 @@ class Created:
 
 
 async def validate_file(
-    loaded: LoadedFile,
+    loaded: "LoadedFile",
     settings: Settings,
     *,
     extra_tools: Sequence[str] = (),

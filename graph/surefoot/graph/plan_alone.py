@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from surefoot.checkpointing.artifacts import ObjectArtifacts
 from surefoot.graph.budget import effective_limits
@@ -23,7 +23,6 @@ from surefoot.graph.settings import Settings
 from surefoot.graph.spending import Account, Cost
 from surefoot.graph.state import TaskState
 from surefoot.graph.task import Budget
-from surefoot.graph.task_file import LoadedFile
 from surefoot.graph.validation import LocalWorld, validate_task
 from surefoot.graph.values import (
     EffectiveLimits,
@@ -38,6 +37,9 @@ from surefoot.models.endpoint import Place
 from surefoot.nodes.context import TaskContext
 from surefoot.nodes.planner import after_planner, draft_plan
 from surefoot.nodes.validator import after_validator, check_plan
+
+if TYPE_CHECKING:  # its YAML parser is not needed to go on with a task
+    from surefoot.graph.task_file import LoadedFile
 
 Told = Callable[[str, JsonObject], None]
 """Hears of events: their type and facts."""
@@ -59,7 +61,7 @@ class PlannedAlone:
 
 
 async def plan_alone(
-    loaded: LoadedFile,
+    loaded: "LoadedFile",
     settings: Settings,
     *,
     extra_tools: Sequence[str] = (),

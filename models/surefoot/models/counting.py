@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 from surefoot.graph.model_ports import Message
@@ -25,11 +25,9 @@ CREDIBLE = (0.5, 4.0)
 
 _RANDOM = re.compile(r"[A-Za-z0-9+/=_-]{32,}")
 _WORD = re.compile(r"[A-Za-z]+")
-_SIGN = re.compile(r"[^A-Za-z\s\x80-\U0010ffff]")
+_SIGN = re.compile(r"[\x00-\x08\x0e-\x1b!-@\[-`{-\x7f]")  # ASCII, neither letter nor space
 _SPACE = re.compile(r"\n+|[ \t\r\f\v]{2,}")
-_ASIAN = re.compile("[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-_FOREIGN = re.compile("[\x80-\uffff]")
 
 
 @lru_cache(maxsize=1024)
@@ -47,8 +45,9 @@ def estimate_tokens(text: str) -> int:
     count += len(_SIGN.findall(rest)) + len(_SPACE.findall(rest))
     if rest.isascii():
         return max(math.ceil(count), math.ceil(len(text) / 4))
-    asian, astral = len(_ASIAN.findall(rest)), len(_ASTRAL.findall(rest))
-    count += 1.5 * asian + 3 * astral + (len(_FOREIGN.findall(rest)) - asian)
+    asian, astral = len(_asian().findall(rest)), len(_ASTRAL.findall(rest))
+    foreign = len(rest) - len(rest.encode("ascii", errors="ignore")) - astral
+    count += 1.5 * asian + 3 * astral + (foreign - asian)
     return min(math.ceil(count), len(text.encode(errors="surrogatepass")))
 
 
@@ -99,6 +98,12 @@ class TokenMeter:
     def ratio(self, model: str) -> float:
         """By what estimates must be multiplied for this model; 1 while nothing is known."""
         return self._ratios.get(model, 1.0)
+
+
+@cache
+def _asian() -> re.Pattern[str]:
+    """Compiled on first use: wide sets take milliseconds, which every start would pay."""
+    return re.compile("[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]")
 
 
 def _json(value: Any) -> str:
