@@ -13,7 +13,8 @@ from surefoot.service.cli import main
 
 COMMANDS = (
     *("run", "resume", "status", "list", "plan", "history", "events", "logs"),
-    *("result", "artifacts", "cancel", "validate", "schema", "doctor"),
+    *("result", "artifacts", "effects", "cancel", "pause", "skip", "retry", "edit", "replan"),
+    *("rollback", "questions", "answer", "validate", "schema", "doctor", "gc"),
 )
 
 
@@ -39,6 +40,7 @@ def test_help_lists_every_command(scene: Scene) -> None:
         ["run", "x.yaml", "--concurrency", "many"],
         ["run", "x.yaml", "--set", "novalue"],
         ["run", "x.yaml", "--goal", "both"],
+        ["run", "--goal", "one", "--workspace", ""],
         ["resume"],
         ["resume", "t", "--max-steps", "-1"],
         ["schema", "nonsense"],

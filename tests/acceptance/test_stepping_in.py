@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,21 @@ def test_what_cannot_be_done_is_refused_and_says_what_is_possible(
         ["edit", "t", "sum", "--args", "{}"],
     ):
         assert scene.command(*words, "--json").code_and_error == (2, "wrong_state"), words
+
+
+def test_what_has_no_end_or_is_nested_without_end_is_no_edit(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    assert scene.command("run", scene.file(task([mark(log, "a")])), "--id", "t").code == 0
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for file in ("/dev/zero", str(pipe), str(tmp_path), "absent"):
+        for given in (["--result", file], ["--artifact", f"n={file}"]):
+            refused = scene.command("edit", "t", "a", *given, "--json")
+            assert refused.code_and_error == (2, "unreadable_file"), given
+    (tmp_path / "deep.json").write_text("[" * 200_000)
+    refused = scene.command("edit", "t", "a", "--result", str(tmp_path / "deep.json"), "--json")
+    assert refused.code_and_error == (2, "not_json")
 
 
 # --- while a worker holds the task -------------------------------------------------------------

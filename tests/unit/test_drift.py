@@ -142,6 +142,17 @@ async def test_a_protected_input_that_was_changed_is_drift(tmp_path: Path) -> No
     assert "was changed, which is prohibited" in found["why"]
 
 
+async def test_a_judge_is_told_of_content_that_is_gone(tmp_path: Path) -> None:
+    judge = OneJudge(says(True))
+    case = Case(tmp_path, judge)
+    await case.made("read", "notes.md", "herons")
+    case.bench.store.blobs.clear()
+    found = await case.drift()
+    assert found is not None
+    assert found["ok"]
+    assert "is missing" in judge.asked[0].matter
+
+
 @pytest.mark.parametrize(
     ("answer", "ok", "by"),
     [

@@ -126,6 +126,14 @@ def test_a_degraded_subtask_stays_marked_with_its_reason(story: Story) -> None:
     assert any("degraded" in line and "boom" in line for line in story.drawn())
 
 
+def test_the_tree_says_that_a_task_is_stopping_until_it_has_stopped(story: Story) -> None:
+    story.tell("TaskStarted")
+    story.picture.stopping = True
+    assert story.drawn()[0].split()[2] == "stopping"
+    story.tell("TaskPaused")
+    assert story.drawn()[0].split()[2] == "paused"
+
+
 def test_the_tree_shows_phases_states_milestones_and_what_runs(story: Story) -> None:
     story.run("list")
     story.tell("MilestonePassed", milestone="read")

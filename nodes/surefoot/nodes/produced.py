@@ -7,6 +7,7 @@ subtasks are sampled over their whole range, long texts shown at three places.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from surefoot.graph.errors import PermanentError
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.plain import clean_text, compact_json
 from surefoot.graph.ports import ArtifactStore
@@ -100,5 +101,8 @@ async def _artifact(ref: ArtifactRef, store: ArtifactStore, most: int) -> str:
 async def _content(sha256: str, size: int, store: ArtifactStore, most: int) -> str:
     if size > MAX_READ_BYTES:
         return f"({size} bytes, too long to be shown)"
-    content = await store.get_bytes(sha256)
+    try:
+        content = await store.get_bytes(sha256)
+    except PermanentError as lost:  # what the judge must know, and no end of the task
+        return f"(cannot be read: {lost})"
     return excerpt(clean_text(content.decode(errors="replace")), most)

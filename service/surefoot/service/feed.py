@@ -82,6 +82,15 @@ class Feed:
         self._last_event = await self._looker.newest_event_id(self._task_id)
         await self._build()
 
+    async def notice_stop(self) -> None:
+        """See whether the task is stopping.
+
+        Raises:
+            DatabaseUnavailable: the picture stays as it was.
+        """
+        row = await self._looker.task(self._task_id)
+        self.picture.stopping = bool(row["stopping"])
+
     async def estimate(self) -> None:
         """Bring the remaining time up to date, if it is due."""
         picture, now = self.picture, time.time()

@@ -8,6 +8,9 @@ from surefoot.graph.errors import UsageError
 from surefoot.graph.shapes import is_object
 from surefoot.graph.values import Json, JsonObject
 
+MAX_FILE_BYTES = 256 * 1024 * 1024
+"""A longer file is refused: it is read whole, into memory."""
+
 
 def given_result(file: Path) -> Json:
     """The JSON value in a file; the text of one that is not called `.json` and is no JSON.
@@ -71,8 +74,15 @@ def _parsed(text: str | bytes) -> Json:
 
 def _read(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        if file.exists() and not file.is_file():
+            raise UsageError("unreadable_file", f"{file} is not a regular file")
+        with file.open("rb") as opened:
+            content = opened.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UsageError(
             "unreadable_file", f"{file} cannot be read: {error.strerror or error}"
         ) from None
+    if len(content) > MAX_FILE_BYTES:
+        limit = MAX_FILE_BYTES // 1024**2
+        raise UsageError("unreadable_file", f"{file} is longer than {limit} MiB")
+    return content

@@ -48,6 +48,8 @@ class TaskPicture:
         self.task_id: str = task["id"]
         self.name: str = task["name"]
         self.status: str = task["status"]
+        self.stopping = False
+        """It runs on only until what is in hand is done; no event says so, its row does."""
         self.concurrency: int = task["concurrency"]
         self.began = posix(task["created_at"]) or 0.0
         self.ended = posix(task["updated_at"]) if task["status"] in _OVER else None

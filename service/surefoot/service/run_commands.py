@@ -36,7 +36,7 @@ def run(
         int | None, typer.Option("--concurrency", metavar="N", min=1, max=1000)
     ] = None,
     workspace: Annotated[
-        Path | None, typer.Option("--workspace", metavar="DIR", help="Where tools may write.")
+        str | None, typer.Option("--workspace", metavar="DIR", help="Where tools may write.")
     ] = None,
     model: ModelOption = None,
     tools: ToolsOption = None,

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefoot.graph.errors import DatabaseUnavailable, UsageError
@@ -35,7 +34,7 @@ class RunRequest:
     sets: Mapping[str, Json] | None = None
     tools: Sequence[str] = ()
     concurrency: int | None = None
-    workspace: Path | None = None
+    workspace: str | None = None
     model: str | None = None
 
 

@@ -68,7 +68,13 @@ def given_plan(source: "Path | str | Mapping[str, Any]") -> JsonObject:
 
 
 def absolute(path: Path | str) -> Path:
-    """A path against the current folder, `~` expanded."""
+    """A path against the current folder, `~` expanded.
+
+    Raises:
+        UsageError: it is empty (an unset variable in a script), which would be the current folder.
+    """
+    if path == "":
+        raise UsageError("usage", "an empty path names no folder; the current one is '.'")
     return Path(path).expanduser().absolute()
 
 

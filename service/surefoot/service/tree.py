@@ -30,6 +30,7 @@ STATUS_STYLE = {
     "failed": "bold red",
     "cancelled": "bold red",
     "paused": "bold yellow",
+    "stopping": "bold yellow",
     "waiting": "bold yellow",
 }
 TROUBLE_STYLE = {
@@ -68,7 +69,9 @@ def _title(picture: TaskPicture, now: float) -> Text:
     title = Text(no_wrap=True, overflow="ellipsis")
     title.append(one_line(picture.name), "bold")
     title.append(f"  {picture.task_id}", "dim")
-    title.append(f"  {picture.status}", STATUS_STYLE.get(picture.status, "bold cyan"))
+    stops = picture.stopping and picture.status == "running"
+    status = "stopping" if stops else picture.status
+    title.append(f"  {status}", STATUS_STYLE.get(status, "bold cyan"))
     title.append(f"  {duration((picture.ended or now) - picture.began)}", "dim")
     return title
 

@@ -61,6 +61,7 @@ class LiveTree:
         from surefoot.service.tree import draw
 
         await feed.refresh()
+        await feed.notice_stop()
         await feed.estimate()
         height = max(8, self._console.size.height - 1)
         drawn = draw(feed.picture, eta=feed.eta, now=time.time(), height=height)
