@@ -48,7 +48,7 @@ class TaskPicture:
         self.task_id: str = task["id"]
         self.name: str = task["name"]
         self.status: str = task["status"]
-        self.stopping = False
+        self.stopping = bool(task.get("stopping"))
         """It runs on only until what is in hand is done; no event says so, its row does."""
         self.concurrency: int = task["concurrency"]
         self.began = posix(task["created_at"]) or 0.0
