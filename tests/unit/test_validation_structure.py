@@ -140,6 +140,20 @@ def test_containers_are_not_retried_themselves() -> None:
     assert "retries" in the_fault(task({**inner, "retries": {}}), "schema").message
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("undo", {"tool": "look"}), ("approve", "always"), ("approve", "never")],
+)
+def test_what_is_said_of_calls_stands_where_calls_are_made(field: str, value: Any) -> None:
+    each = {"kind": "tool", "tool": "look", "success": [{"type": "result"}]}
+    loop = {"id": "l", "kind": "foreach", "for_each": [1], "each": each}
+    assert judged(task({**loop, "each": {**each, field: value}})).valid
+    fault = the_fault(task({**loop, field: value}), "schema")
+    assert fault.message.endswith(f"makes no call; put `{field}` on what is inside it")
+    inner = {"id": "g", "kind": "group", "plan": {"subtasks": [step("a")]}}
+    assert field in the_fault(task({**inner, field: value}), "schema").message
+
+
 def test_a_foreach_inside_each_needs_a_group_around_it() -> None:
     inner = {"kind": "foreach", "for_each": [1], "each": {"kind": "tool", "tool": "look"}}
     report = judged(task({"id": "l", "kind": "foreach", "for_each": [1], "each": inner}))

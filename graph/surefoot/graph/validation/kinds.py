@@ -45,8 +45,8 @@ class _Checker:
         if work.kind == "group":
             self._inner_model("goal", work.goal, Goal)
             self._inner_model("budget", work.budget, Budget)
-        if work.kind in _CONTAINERS and work.retries is not None:
-            self.fault(f"a {work.kind} is not retried itself; put `retries` on what is inside it")
+        if work.kind in _CONTAINERS:
+            self._call_fields(work)
         if isinstance(work, RungWork) and work.kind in _CONTAINERS:
             self.fault(f"a rung is one tool call or one agent, not a {work.kind}")
         if isinstance(work, Unit):
@@ -60,6 +60,17 @@ class _Checker:
             for field in fields if kind != work.kind else ():
                 if getattr(work, field) not in (None, "", [], {}):
                     self.fault(f"`{field}` belongs to kind {kind}, but this is kind {work.kind}")
+
+    def _call_fields(self, work: Work) -> None:
+        """Wishes about calls and attempts, which a container has none of: never passed over."""
+        if work.retries is not None:
+            self.fault(f"a {work.kind} is not retried itself; put `retries` on what is inside it")
+        for field, stated in (
+            ("undo", work.undo is not None),
+            ("approve", work.approve != "unknown"),
+        ):
+            if stated:
+                self.fault(f"a {work.kind} makes no call; put `{field}` on what is inside it")
 
     def _needed_fields(self, work: Work) -> None:
         if work.kind == "tool" and not work.tool:
