@@ -50,7 +50,7 @@ class Storm:
         self.kills = 0
         self.world = home / "world"
         self.mark = f"{outside.MARK}={uuid.uuid4().hex}"
-        self._lives = 0
+        self._lives = self._tasks = 0
         self._task = task
         self._environment = {
             "SUREFOOT_HOME": str(home),
@@ -62,7 +62,8 @@ class Storm:
 
     def add(self) -> None:
         """One more task of the same file."""
-        self.ids.append(f"a{len(self.ids) + 1}")
+        self._tasks += 1
+        self.ids.append(f"a{self._tasks}")
         (self.home / f"{self.ids[-1]}.json").write_text(json.dumps(self._task))
 
     def kill(self, lives: int, die: Callable[[], bool]) -> None:

@@ -88,7 +88,7 @@ class TaskSaver(AsyncPostgresSaver):
         return self
 
     async def has_begun(self, thread_id: str) -> bool:
-        """Whether a thread has a checkpoint."""
+        """Whether a thread has a checkpoint beside that of its first input."""
         async with self._cursor() as cursor:
             await cursor.execute(queries("outbox")["thread_begun"], {"thread_id": thread_id})
             return await cursor.fetchone() is not None

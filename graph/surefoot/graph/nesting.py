@@ -74,7 +74,7 @@ class GroupThreads(Protocol):
         ...
 
     async def has_begun(self, thread: str) -> bool:
-        """Whether the thread has a checkpoint."""
+        """Whether the thread has a checkpoint beside that of its first input."""
         ...
 
     async def earlier(self, thread: str) -> str | None:

@@ -211,7 +211,11 @@ order by checkpoint_id desc
 limit 1
 
 -- name: thread_begun
-select 1 from checkpoints where thread_id = %(thread_id)s limit 1
+-- A thread that has no more than its input (step -1) has not begun: LangGraph drops what an input
+-- wrote when another one comes before it was taken in.
+select 1 from checkpoints
+where thread_id = %(thread_id)s and (metadata ->> 'step')::int >= 0
+limit 1
 
 -- name: event_landed
 select 1 from surefoot.events
