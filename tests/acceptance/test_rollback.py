@@ -319,6 +319,12 @@ def test_a_blocked_way_back_is_put_to_a_person(scene: Scene, log: Path, tmp_path
     assert status["status"] == "waiting"
     (question,) = status["questions"]
     assert (question["kind"], question["subtask"]) == ("undo_failed", "b")
+    result = tmp_path / "result.json"
+    result.write_text('"b"')
+    for words in (["rollback", "t1", "start"], ["edit", "t1", "a", "--result", str(result)]):
+        refused = scene.command(*words, "--json")
+        assert refused.code_and_error == (2, "wrong_state")
+        assert "waits for an answer" in refused.error["message"]
     assert scene.command("resume", "t1").code == 3
     assert told(log) == ["book a", "book b"]
     (tmp_path / "blocked").unlink()

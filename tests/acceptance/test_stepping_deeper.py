@@ -53,6 +53,33 @@ def test_a_failed_group_goes_on_where_a_person_mended_it(
     assert lines(log) == ["a", "x", "x", "c", "after"]
 
 
+def test_a_group_that_means_what_it_meant_before_an_edit_has_lost_nothing(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    """Each meaning has a thread of its own; the way back leads to the one of before the edit."""
+    gate = tmp_path / "open"
+    made = subtask("made", "echo", {"value": 1})
+    inner = [subtask("uses", "echo", {"value": "${inputs.v}"}), mark(log, "in", "uses")]
+    plan = [
+        made,
+        group("g", *inner, needs=("made",), inputs={"v": "${made}"}),
+        opens(log, gate, "after", "g"),
+    ]
+    assert scene.command("run", scene.file(task(plan)), "--id", "t").code == 1
+    scene.write("two.json", "2")
+    assert scene.command("edit", "t", "made", "--result", "two.json").code == 0
+    gate.touch()
+    assert resumed(scene)["status"] == "completed"
+    assert scene.command("result", "t", "g/uses").document == 2
+    assert scene.command("rollback", "t", "start").code == 0
+    assert resumed(scene)["status"] == "completed"
+    assert scene.command("result", "t", "g/uses").document == 1
+    assert lines(log) == ["in", "x", "in", "x", "in", "x"]
+    assert events(scene, "StateRebuilt") == []
+    attempts = scene.rows("select attempt from surefoot.subtasks where id = 'g/in'")
+    assert attempts == [{"attempt": 3}]
+
+
 def test_an_edit_inside_a_completed_group_works_out_its_end_anew(
     scene: Scene, log: Path, tmp_path: Path
 ) -> None:

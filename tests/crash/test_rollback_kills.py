@@ -99,6 +99,43 @@ def test_a_rollback_is_killed_at_its_first_and_at_its_last_moment(
     check(scene, log, workspace)
 
 
+def test_what_is_asked_after_a_killed_rollback_is_asked_of_where_it_led(
+    scene: Scene, tmp_path: Path
+) -> None:
+    """Some is taken back already: a nearer milestone does not stand any more, nor what used it."""
+    log, workspace = tmp_path / "log", tmp_path / "work"
+    plan = given(log)
+    plan["plan"]["milestones"].append({"id": "later", "after": "w", "checks": []})
+    run = scene.command("run", scene.file(plan), "--id", "t1", "--workspace", workspace)
+    assert run.code == 0
+    assert killed_when(scene, ["rollback", "t1", "first"], lambda: "release d" in told(log))
+    nearer = scene.process("rollback", "t1", "later", "--json")
+    assert nearer.code_and_error == (2, "unknown_milestone")
+    assert told(log)[len(DONE) :].count("release b") == 1
+    check_ways_back(scene, 1)
+    assert scene.command("resume", "t1").code == 0
+    begun = len(told(log))
+    assert killed_when(scene, ["rollback", "t1", "first"], lambda: len(told(log)) > begun)
+    (tmp_path / "given.json").write_text('"given"')
+    edited = scene.process("edit", "t1", "b", "--result", str(tmp_path / "given.json"), "--json")
+    check_ways_back(scene, 2)
+    assert edited.code == 0
+    assert edited.document["reopened"] == []  # nothing has used it any more
+    assert scene.command("resume", "t1").code == 0
+    assert scene.command("result", "t1", "b").document == "given"
+    lines = told(log)
+    # A release that was cut is made again; what counts is what stands.
+    last = {word: [line for line in lines if line.endswith(f" {word}")][-1] for word in "abd"}
+    assert last == {"a": "book a", "b": "release b", "d": "book d"}
+    counts = [lines.count(f"book {word}") for word in "abd"]
+    assert (*counts, lines.count("send c")) == (1, 2, 3, 1)
+
+
+def check_ways_back(scene: Scene, number: int) -> None:
+    status = scene.command("status", "t1", "--json").document
+    assert (status["status"], status["milestones"]["rollbacks"]) == ("paused", number)
+
+
 def check(scene: Scene, log: Path, workspace: Path) -> None:
     """Only the segment was done again, once; what stays stands; the workspace is what it was."""
     lines = told(log)

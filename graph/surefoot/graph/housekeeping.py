@@ -24,6 +24,7 @@ from surefoot.checkpointing.saver import TaskSaver
 from surefoot.checkpointing.sweeping import Swept, sweep
 from surefoot.graph.assembly import assemble
 from surefoot.graph.errors import LeaseHeld
+from surefoot.graph.going_back import START
 from surefoot.graph.inspection import NoContexts
 from surefoot.graph.session import Engine
 from surefoot.graph.state import DELTAS, TaskState
@@ -140,11 +141,11 @@ class _Task:
             await self._folder(self._engine.settings.task_folder(self._id))
 
     async def _pruned(self, spare: list[Spare]) -> set[str]:
-        """The milestones that nobody can go back to afterwards."""
+        """The milestones that nobody can go back to afterwards; the start needs no snapshot."""
         gone = {one.id for one in spare}
         left = await _complete(self._engine, self._id)
         kept = {milestone for id, milestone in left if id not in gone}
-        return {one.milestone for one in spare if one.milestone} - kept
+        return {one.milestone for one in spare if one.milestone} - kept - {START}
 
     # --- threads -----------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from surefoot.nodes.going_back import rollback
 from surefoot.nodes.inside import step_inside
 from surefoot.nodes.places import Place, place_of
 from surefoot.nodes.reopening import retry
+from surefoot.nodes.rollback import is_blocked
 from surefoot.nodes.skipping import skip
 
 TOLD_AT_MOST = 100
@@ -70,10 +71,34 @@ def _place(command: Command, state: TaskState, context: TaskContext) -> Place | 
 async def _apply(
     command: Command, state: TaskState, context: TaskContext, seen: Views, change: Change
 ) -> JsonObject:
+    if command.name != "answer":
+        _after_what_is_taken_back(state, context, change)
     place = _place(command, state, context)
     if place is not None and place.inner:
         return await step_inside(place, command, state, context, seen, change)
     return await COMMANDS[command.name](command, state, context, seen, change)
+
+
+def _after_what_is_taken_back(state: TaskState, context: TaskContext, change: Change) -> None:
+    """A way back that was begun comes to its end before anything else is asked of its task.
+
+    It has taken back some of what was done, and what people do meanwhile it would take away.
+
+    Raises:
+        NotYet: it is gone first, in this go.
+        Refused: it waits for an answer.
+    """
+    going = state.get("back") or (change.back if "milestone" in (change.back or ()) else None)
+    if going is None or not context.only_commands:
+        return
+    if is_blocked(state):
+        where = f" to {going['milestone']!r}" if "milestone" in going else ""
+        raise Refused(
+            "wrong_state",
+            f"task {context.task_id!r} is on its way back{where}, which waits for an answer: "
+            f"`surefoot questions {context.task_id}` shows to what",
+        )
+    raise NotYet
 
 
 async def apply_commands(state: TaskState, context: TaskContext, seen: Views) -> Change:

@@ -137,12 +137,13 @@ def _gone_back(
 ) -> dict[str, Any]:
     """The superstep in which the state is what it was; its rows leave with it."""
     milestones = state.get("milestones") or {}
+    ids = list(target.way.taken)
     if target.name:
-        after = standing_at(milestones, target.milestone["id"] if target.milestone else None)
-    else:
-        index = target.segments[0].seen.index
-        covers = {id: index.members(id) for id in index.milestones}
-        after = reopened_milestones(milestones, covers, list(target.way.taken))
+        milestones = standing_at(milestones, target.milestone["id"] if target.milestone else None)
+        ids = wish.get("reopen") or []
+    index = target.segments[0].seen.index
+    covers = {id: index.members(id) for id in index.milestones}
+    after = reopened_milestones(milestones, covers, ids) if ids else milestones
     number = str(len(state.get("decisions") or {}))
     update: dict[str, Any] = {
         "records": Overwrite(target.way.records),

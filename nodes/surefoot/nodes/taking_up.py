@@ -136,10 +136,19 @@ async def _made_anew(state: TaskState, lost: str, context: TaskContext) -> Taken
     whole = rebuilt(state, known, context.tables.row, inside=context.outer is not None)
     for id in saved.open_questions:
         context.journal.question(id, open=False)
-    context.journal.event("StateRebuilt", strategy=chosen.strategy, reason=f"{lost}: {REASON}")
+    if not _was_left(state, context):
+        context.journal.event("StateRebuilt", strategy=chosen.strategy, reason=f"{lost}: {REASON}")
     context.journal.task(graph_version=GRAPH_VERSION)
     channels = cast("dict[str, Any]", whole)
     return Taken(state=whole, index=PlanIndex(channels["plan"]), channels=channels)
+
+
+def _was_left(state: TaskState, context: TaskContext) -> bool:
+    """Whether it is a group's thread that was taken back while another was in use.
+
+    It means what it meant before an edit or a replan again: older than the rows, and not lost.
+    """
+    return context.outer is not None and context.taken_back > state.get("taken_back", 0)
 
 
 async def _plan(state: TaskState, context: TaskContext) -> JsonObject | None:

@@ -19,7 +19,7 @@ from surefoot.service.options import (
 from surefoot.service.output import Output
 
 if TYPE_CHECKING:
-    from surefoot.service.client import Surefoot
+    from surefoot.service.client import Status, Surefoot
 
 MOST_NAMED = 12
 
@@ -134,7 +134,7 @@ def _carry_out_about(
                 out.document(outcome)
                 return
             status = await surefoot.status(id)
-            out.line(_said(id, outcome, status["status"]))
+            out.line(_said(id, outcome, status))
             out.next_step(status)
 
     carry_out(work, out)
@@ -160,18 +160,20 @@ def rollback(
 _DONE = {"skip": "skipped", "retry": "is tried again", "edit": "edited"}
 
 
-def _said(id: str, outcome: JsonObject, status: str) -> str:
+def _said(id: str, outcome: JsonObject, status: "Status") -> str:
     """One line: `t: list edited; to be done again: count, report (paused)`."""
     again: list[str] = [one for one in outcome["reopened"] if one != outcome.get("subtask")]
     if outcome["applied"] == "rollback":
-        line = f"{id}: back to {outcome['milestone']!r}"
+        blocked = any(question["kind"] == "undo_failed" for question in status["questions"])
+        where = "on its way back, which is blocked, to" if blocked else "back to"
+        line = f"{id}: {where} {outcome['milestone']!r}"
     else:
         line = f"{id}: {outcome['subtask']} {_DONE[outcome['applied']]}"
     if again:
         shown = ", ".join(again[:MOST_NAMED])
         more = f" and {len(again) - MOST_NAMED} more" if len(again) > MOST_NAMED else ""
         line += f"; to be done again: {shown}{more}"
-    return f"{line} ({status})"
+    return f"{line} ({status['status']})"
 
 
 def replan(
