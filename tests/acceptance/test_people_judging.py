@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from model_server import ModelServer, finish, say_json
-from question_scenes import FINE, ONCE, answer, mark, open_questions, resume, run
+from question_scenes import FINE, ONCE, answer, asks, mark, open_questions, resume, run
 from scenes import Scene, lines, subtask, task
 
 from surefoot.graph.settings import Settings
@@ -86,6 +86,42 @@ def test_a_person_judges_samples_of_a_list_of_work(scene: Scene, log: Path) -> N
     assert answer(scene, question["id"], "pass").code == 0
     assert resume(scene)["status"] == "completed"
     assert len(scene.command("result", "t1", "r", "--json").document) == 40
+
+
+def test_a_resume_without_answers_leaves_every_question_as_it_is(scene: Scene, log: Path) -> None:
+    each: Any = {"kind": "tool", "tool": "echo", "args": {"value": "${item}"}}
+    each["success"] = [{"type": "result"}]
+    listed: Any = {"id": "listed", "kind": "foreach", "for_each": [1, 2], "each": each}
+    inside, inner = mark(log, "in"), {**mark(log, "inner"), "success": [FINE]}
+    rung = asks("rung", log, log.with_name("never"), skippable=True)
+    plan = [
+        {**mark(log, "one"), "success": [FINE]},
+        {**listed, "success": [FINE]},
+        {**listed, "id": "sampled", "each": {**each, "success": [FINE]}},
+        {
+            "id": "group",
+            "kind": "group",
+            "plan": {"subtasks": [mark(log, "in")]},
+            "success": [FINE],
+        },
+        {"id": "around", "kind": "group", "plan": {"subtasks": [inner]}},
+        {**mark(log, "allowed"), "approve": "always"},
+        rung,
+        mark(log, "last", "one", "listed", "sampled", "group", "around", "allowed", "rung"),
+    ]
+    run(scene, task(plan), 3)
+    asked = scene.command("questions", "t1", "--json").document
+    assert {question["subtask"] for question in asked} == {
+        *("one", "listed", "sampled/0", "sampled/1", "group", "around/inner", "allowed", "rung")
+    }
+    for _ in range(3):
+        assert resume(scene, 3)["status"] == "waiting"
+        assert scene.command("questions", "t1", "--json").document == asked
+    for question in asked:
+        word = {"check": "pass", "approve": "yes", "ask": "skip"}[question["kind"]]
+        assert answer(scene, question["id"], word).code == 0
+    assert resume(scene)["status"] == "completed"
+    assert sorted(lines(log)) == ["allowed", "in", "inner", "last", "one", "x"]
 
 
 def test_a_milestone_and_the_end_are_judged_by_a_person(scene: Scene, log: Path) -> None:

@@ -22,11 +22,16 @@ class TaskControl:
         self.on_settled: Callable[[int, JsonObject], None] = lambda command, outcome: None
         self._asked: list[Command] = []
         self._stop: Stop | None = None
+        self._by = ""
         self._lost = False
 
     def stopping(self) -> Stop | None:
         """What was asked for, None = go on."""
         return self._stop
+
+    def stopped_by(self) -> str:
+        """Who asked for it by a command, "" for a signal or the program around."""
+        return self._by
 
     def lost(self) -> bool:
         """True once the lease is known to be lost."""
@@ -48,10 +53,15 @@ class TaskControl:
             self._asked = [one for one in self._asked if one.id != command]
             self.on_settled(command, outcome)
 
-    def stop(self, how: Stop) -> None:
-        """Ask for a stop: `pause` after the smallest unit, `now` at once, `cancel` for good."""
+    def stop(self, how: Stop, by: str = "") -> None:
+        """Ask for a stop: `pause` after the smallest unit, `now` at once, `cancel` for good.
+
+        Args:
+            how: the wish.
+            by: whose command it is, for the history.
+        """
         if self._stop is None or _STRENGTH[how] > _STRENGTH[self._stop]:
-            self._stop = how
+            self._stop, self._by = how, by
         self.on_change()
 
     def lose(self) -> None:

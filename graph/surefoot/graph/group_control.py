@@ -47,6 +47,10 @@ class GroupControl:
             return "now"
         return "pause" if self._sign.easing else around
 
+    def stopped_by(self) -> str:
+        """See `Control.stopped_by`."""
+        return self._outer.stopped_by()
+
     def lost(self) -> bool:
         """See `Control.lost`."""
         return self._outer.lost()

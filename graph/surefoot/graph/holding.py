@@ -43,11 +43,11 @@ class _Running:
     on_stop: Callable[[], None] = lambda: None
     """Told of the first stop: readers are to see it before it is done."""
 
-    def stop(self, how: Stop) -> None:
-        """Ask for a stop."""
+    def stop(self, how: Stop, by: str = "") -> None:
+        """Ask for a stop. `by`: whose command it is."""
         if self.control.stopping() is None:
             self.on_stop()
-        self.control.stop(how)
+        self.control.stop(how, by)
 
     def obey(self, command: Command) -> None:
         """A command arrived: a stop counts as applied once this go has ended.
@@ -58,7 +58,7 @@ class _Running:
             self.control.ask(command)
             return
         self.commands.append(command)
-        self.stop(command.name)
+        self.stop(command.name, command.by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -315,6 +315,10 @@ class Control(Protocol):
         """What was asked for, None = go on."""
         ...
 
+    def stopped_by(self) -> str:
+        """Who asked for it by a command, "" for a signal or the program around."""
+        ...
+
     def lost(self) -> bool:
         """True once the lease is known to be lost."""
         ...

@@ -256,7 +256,8 @@ class ReadySet:
         """The foreaches whose list can be read now; they leave the set."""
         taken, self._to_expand = self._to_expand, []
         pending = [i for i in dict.fromkeys(taken) if self.states.get(i, "pending") == "pending"]
-        return [id for id in pending if id not in self.reflecting]
+        # One that people judge after its last child has its list already.
+        return [id for id in pending if id not in self.reflecting and id not in self.blocked]
 
     def take_gathers(self) -> list[str]:
         """The foreaches whose last child has ended; they leave the set."""

@@ -31,6 +31,9 @@ def end(
     facts: dict[str, Any] = (
         {"reason": failure["message"], "code": failure["code"]} if failure else {}
     )
+    by = context.control.stopped_by() if status in ("paused", "cancelled") else ""
+    if by:
+        facts["by"] = by
     context.journal.event(EVENTS[status], **facts)
     context.over = True
     context.ended = status, failure

@@ -184,6 +184,7 @@ def artifact_entry(row: Row) -> JsonObject:
     """One version of an artifact."""
     return {
         "name": f"{row['subtask']}/{row['name']}",
+        "task": row["task_id"],
         "subtask": row["subtask"],
         "artifact": row["name"],
         "version": row["version"],
