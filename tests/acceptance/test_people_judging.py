@@ -98,12 +98,7 @@ def test_a_resume_without_answers_leaves_every_question_as_it_is(scene: Scene, l
         {**mark(log, "one"), "success": [FINE]},
         {**listed, "success": [FINE]},
         {**listed, "id": "sampled", "each": {**each, "success": [FINE]}},
-        {
-            "id": "group",
-            "kind": "group",
-            "plan": {"subtasks": [mark(log, "in")]},
-            "success": [FINE],
-        },
+        {"id": "group", "kind": "group", "plan": {"subtasks": [inside]}, "success": [FINE]},
         {"id": "around", "kind": "group", "plan": {"subtasks": [inner]}},
         {**mark(log, "allowed"), "approve": "always"},
         rung,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_server import ModelServer, finish, say_json
+from model_server import ModelServer, call_tool, finish, say_json
 from scenes import Scene, subtask, task, until
 
 from surefoot.graph.build import build_task_graph
@@ -103,6 +103,43 @@ def test_an_agent_that_is_taken_back_begins_on_a_new_thread(
     threads = scene.rows("select distinct thread_id as id from checkpoints order by 1")
     assert [row["id"] for row in threads] == ["t1", "t1/c/1", "t1/c/2"]
     assert [len(seen.messages) for seen in models.of("agent")] == [2, 2]
+
+
+def send(log: Path, word: str) -> Any:
+    return call_tool("send", {"file": str(log), "word": word})
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [("do", ["send A", "send A2"]), ("reuse", ["send A"])],
+)
+def test_an_agent_that_words_a_call_otherwise_in_a_retry_is_asked_about(
+    scene: Scene, models: ModelServer, log: Path, choice: str, sent: list[str]
+) -> None:
+    """What the failed attempt sent stands; a fresh wording of it must not send it twice."""
+    models.on("agent", send(log, "A"), finish("bad"), send(log, "A2"), finish("good"))
+    models.always("reflection", reflects("retry"))
+    models.always("verdict", NOTHING_DRIFTS)
+    given = planned([agent("a", wants="good", tools=["send"])], [], model="m")
+    assert scene.process("run", scene.file(given), "--id", "t1").code == 3
+    assert told(log) == ["send A"]
+    (question,) = scene.command("questions", "t1", "--json").document
+    assert (question["kind"], question["subtask"]) == ("other_effect", "a")
+    assert scene.command("answer", "t1", question["id"], choice).code == 0
+    assert scene.process("resume", "t1").code == 0
+    assert told(log) == sent
+
+
+def test_an_agent_that_asks_again_for_what_it_sent_may_send_more(
+    scene: Scene, models: ModelServer, log: Path
+) -> None:
+    both = [send(log, "A"), send(log, "B"), finish("good")]
+    models.on("agent", send(log, "A"), finish("bad"), *both)
+    models.always("reflection", reflects("retry"))
+    models.always("verdict", NOTHING_DRIFTS)
+    given = planned([agent("a", wants="good", tools=["send"])], [], model="m")
+    assert scene.process("run", scene.file(given), "--id", "t1").code == 0
+    assert told(log) == ["send A", "send B"]
 
 
 def test_a_new_plan_stays_when_the_task_goes_back(scene: Scene, log: Path) -> None:

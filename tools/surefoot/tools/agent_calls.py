@@ -154,6 +154,7 @@ class OrderCalls:
             recovering=self._recovering,
             count=self._count,
             artifacts=earlier.artifacts,
+            made=tuple(one["call"] for one in earlier.made if one["took"]),
         )
 
     def _failed(self, tool: str, args: JsonObject, end: CallEnd) -> CallAnswer:

@@ -103,6 +103,7 @@ class Attempts:
         checks = await self.accept(order, scope, kept, stop)
         if files is not None:
             await files.accepted()
+        await self._undoing.replaced(order, scope, stop, request.key)
         return kept, checks
 
     async def _take_back(

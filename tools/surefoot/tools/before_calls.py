@@ -4,7 +4,9 @@ Everything here costs a question to the ledger, so it is asked only where someth
 plan that wants approval or has an `undo`, a replan, or work of this task that was taken back.
 """
 
-from surefoot.graph.keys import is_undo
+from collections import Counter
+
+from surefoot.graph.keys import call_digest, is_undo
 from surefoot.graph.ports import EffectCall, EffectRow, Ledger
 from surefoot.graph.values import Failure
 from surefoot.tools.call_ends import CallEnd, answered
@@ -50,7 +52,10 @@ class BeforeCalls:
         if request.effect == "irreversible":
             left = await self._ledger.left_standing(request.task_id, entry.tool)
         own = [row for row in left if row.subtask == entry.subtask]
-        same = any(row.key == entry.key for row in left)
+        if request.effect == "irreversible" and request.made is not None:
+            known = {row.key for row in own}
+            own += [row for row in await self._of_failed(request) if row.key not in known]
+        same = any(row.key == entry.key for row in (*left, *own))
         if left or (request.order.removed and request.key.scope):
             await self._ledger.adopt(entry, request.order.removed)
         if same or not own:
@@ -58,6 +63,25 @@ class BeforeCalls:
         if await self._ledger.find(request.task_id, entry.key, entry.scope) is not None:
             return None  # it was begun already
         return self._other(request, own)
+
+    async def _of_failed(self, request: CallRequest) -> list[EffectRow]:
+        """What failed attempts of an agent did with this tool, and this one has not asked for yet.
+
+        A model that is asked anew may word the same thing otherwise.
+        """
+        rows = await self._ledger.of_subtask(request.task_id, request.order.subtask)
+        asked: Counter[str] = Counter(request.made or ())
+        left: list[EffectRow] = []
+        for row in reversed(rows):  # oldest first, as they are asked for again
+            earlier = row.attempt < request.order.go and row.tool == request.call.tool
+            if not earlier or row.effect != "irreversible" or row.state != "done":
+                continue
+            call = call_digest(row.tool, row.args)
+            if asked[call] > 0:
+                asked[call] -= 1
+            else:
+                left.append(row)
+        return left[::-1]
 
     def _other(self, request: CallRequest, own: list[EffectRow]) -> CallEnd | None:
         match what_about_other(request):
@@ -73,9 +97,7 @@ class BeforeCalls:
             case None if request.may_ask:
                 return CallEnd(question=ask_other(request, own))
             case None:
-                text = (
-                    "another call of it stands since the work was taken back; nobody may be asked"
-                )
+                text = "another call of it stands from before; nobody may be asked"
                 return _refused("other_effect", text, request)
 
 

@@ -63,6 +63,7 @@ class AskedCall:
         writes: the workspace paths that the subtask may change, resolved; None = any.
         count: takes its step from the budget, right before it is made.
         artifacts: what the attempt itself has put, by name.
+        made: digests of the calls of this attempt that took effect, one for each.
     """
 
     tool: str
@@ -74,6 +75,7 @@ class AskedCall:
     recovering: bool
     count: Callable[[], None]
     artifacts: Mapping[str, ArtifactRef] = field(default_factory=dict[str, ArtifactRef])
+    made: tuple[str, ...] = ()
 
 
 class CallRequests:
@@ -190,6 +192,7 @@ class CallRequests:
             step=asked.step,
             count=asked.count,
             needs_approval=work.approve == "always" and effect != "read",
+            made=asked.made if order.go > 1 else None,
         )
 
     async def _resolved(

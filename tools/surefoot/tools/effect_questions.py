@@ -98,8 +98,9 @@ def ask_other(request: CallRequest, left: Sequence[EffectRow]) -> Question:
     done = "; ".join(f"{row.tool}({shown_args(row.args)})" for row in left[:SHOWN_CALLS])
     more = f" and {len(left) - SHOWN_CALLS} more" if len(left) > SHOWN_CALLS else ""
     text = (
-        f"The work of subtask {call.subtask!r} was taken back, but what it did outside stands and"
-        f" cannot be undone: {done}{more}. Now it wants {call.tool}({shown_args(call.args)})."
+        f"Work of subtask {call.subtask!r} was taken back or has failed, but what it did outside"
+        f" stands and cannot be undone: {done}{more}. Now it wants"
+        f" {call.tool}({shown_args(call.args)})."
         " `do` makes this one as well, `reuse` takes the newest result for it, `fail` gives it up."
     )
     return question(

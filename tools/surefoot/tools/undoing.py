@@ -72,6 +72,30 @@ class Undoing:
             if self._may_leave(order, "reversible", "irreversible"):
                 await self._take_back(order, scope, stop, cut=True)
 
+    async def replaced(self, order: WorkOrder, scope: Scope, stop: Stop, key: CallKey) -> None:
+        """Compensate what a degraded version did in whose place a full one stands now.
+
+        Args:
+            order: the full version's; nothing is done for others (`since` 0).
+            scope: of its references.
+            stop: ends it.
+            key: of its call: where the ledger answered it from before, that stands.
+
+        Raises:
+            PersonNeeded, AttemptFailed, Cut: as `after_failure`.
+            LeaseLost, DatabaseUnavailable: from the ledger.
+        """
+        if not order.since:
+            return
+        rows = await self.ledger.of_subtask(order.task_id, order.subtask)
+        before = [row for row in rows if row.attempt < order.since and row.key != key.key]
+        standing = [row for row in before if row.state in ("intent", "done")]
+        simpler = [r for r in standing if r.effect == "reversible" and not is_undo(r.key)]
+        if simpler:
+            writes = await self._writes(order, scope, stop)
+            for row in simpler:
+                await self._compensate(order, row, stop, writes)
+
     async def taken_back(self, order: WorkOrder, scope: Scope, stop: Stop, attempt: int) -> None:
         """Run the `undo` of work that is taken back after it was done. Raises as `after_failure`.
 

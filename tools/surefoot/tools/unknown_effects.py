@@ -40,6 +40,8 @@ class CallRequest:
         needs_approval: a person must allow it before it is made.
         clear: runs the subtask's `undo`, where the call is all that the subtask makes: its way
             back. Raises what `Undoing` raises.
+        made: of an agent that has had an attempt before: digests of what this one has called so
+            far and took effect. None: no attempt before can have meant anything else.
         ready: makes the workspace ready right before the call. Raises what `AttemptFiles` raises.
     """
 
@@ -53,6 +55,7 @@ class CallRequest:
     count: Callable[[], None] = counted_already
     needs_approval: bool = False
     clear: Callable[[], Awaitable[None]] | None = None
+    made: tuple[str, ...] | None = None
     ready: Callable[[], Awaitable[None]] | None = None
 
     @property
