@@ -44,6 +44,9 @@ def undo(args, result, context):
 def was_sent(args, context):
     return {"found": args["ticket"]} if args["ticket"] in lines(context) else None
 
+def no_number(args, context):
+    return float(args["how"].partition(" ")[2]) if args["ticket"] in lines(context) else None
+
 def _send(ticket, how, context):
     first = context.attempt == 1
     if how == "refuse" and first:
@@ -51,7 +54,7 @@ def _send(ticket, how, context):
     if how == "crash before" and first:
         os._exit(9)
     act(context, ticket)
-    if first and how == "crash":
+    if first and how.startswith("crash"):
         os._exit(9)
     if first and how == "hang":
         time.sleep(600)
@@ -63,6 +66,12 @@ def _send(ticket, how, context):
 @tool
 def probed(ticket: str, how: str, context: ToolContext) -> dict:
     """Send."""
+    return _send(ticket, how, context)
+
+@effect("irreversible", probe=no_number)
+@tool
+def measured(ticket: str, how: str, context: ToolContext) -> dict:
+    """Send; its probe answers with what is no number."""
     return _send(ticket, how, context)
 
 @effect("irreversible")
@@ -91,7 +100,7 @@ def make(context: ToolContext) -> int:
     context.artifacts.put("x.txt", "a" * 40 + "!")
     return 1
 
-TOOLS = [probed, blind, undoable, keyed, make]
+TOOLS = [probed, measured, blind, undoable, keyed, make]
 '''
 
 CHECKS = """
@@ -161,6 +170,15 @@ async def test_a_probe_settles_what_a_dead_call_left_open(real: Real, sql: Sql, 
     assert outcome.get("result") == {"value": {"found": "t-7"}}
     assert real.outside() == ["t-7"]
     assert sql.value("select state from surefoot.effects") == "done"
+
+
+@pytest.mark.parametrize("how", ["crash nan", "crash inf"])
+async def test_a_probe_that_answers_with_no_number_says_that_it_happened(
+    real: Real, how: str
+) -> None:
+    (outcome,) = await real.run(send("measured", how))
+    assert outcome["ok"]
+    assert real.outside() == ["t-7"]
 
 
 @pytest.mark.parametrize("how", ["crash before", "refuse"])

@@ -15,7 +15,7 @@ from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.tasks import bump_durations, withdraw_old_pauses
 from surefoot.graph.build import build_task_graph
 from surefoot.graph.creation import Created, InvalidTask, create_task, validate_file
-from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, UsageError
+from surefoot.graph.errors import AgentError, DatabaseUnavailable, LeaseHeld, UsageError
 from surefoot.graph.halting import halt
 from surefoot.graph.holding import Held, Holder
 from surefoot.graph.opening import Stored
@@ -119,7 +119,27 @@ class Engine(Holder):
         Raises:
             UsageError: there is no such task, or it is completed or failed.
         """
+        if await self._has_begun_work(task_id):
+            # What cannot be opened any more is cancelled all the same, below.
+            with contextlib.suppress(AgentError):
+                await self._cancel_unheld(task_id, by)
         await halt(self, task_id, "cancel", wait=wait, by=by)
+
+    async def _has_begun_work(self, task_id: str) -> bool:
+        """Whether an attempt was begun that has not ended."""
+        row = await self.row(task_id)
+        if row["status"] in FINISHED or row["status"] == "failed":
+            return False
+        rows = await Readers(self.database).subtask_rows(task_id)
+        return any(one["attempt"] and one["state"] in ("running", "pending") for one in rows)
+
+    async def _cancel_unheld(self, task_id: str, by: str) -> None:
+        """Cancel a task that nobody holds in a go of its graph: what was begun is taken back."""
+        async with self.hold(task_id) as held:
+            if await held.saver.has_begun(task_id):
+                held.opened.context.only_commands = True
+                held.opened.control.stop("cancel", by)
+                await self.drive(held, {"go": 1})
 
     async def pause(self, task_id: str, *, wait: bool = True, by: str = "person") -> None:
         """Pause a task until it is resumed: what is in hand ends and is saved first.

@@ -77,6 +77,11 @@ class ToolReply:
     artifacts: tuple[ArtifactRef, ...] = ()
     """What the call put; already in the store, not yet visible to anybody."""
 
+    @property
+    def tells_of_effect(self) -> bool:
+        """Of a probe that answered: anything but None; a NaN is None only since it was cleaned."""
+        return self.value is not None or bool(self.marks)
+
 
 class Hold(Protocol):
     """The right to begin calls for a task. A call begins only while it is sure."""

@@ -16,6 +16,7 @@ from surefoot.graph.plan import Unit
 from surefoot.graph.state import Order, Replan, TaskState
 from surefoot.graph.values import EffectiveLimits, JsonObject, Record, TaskFailure, Usage
 from surefoot.nodes.briefs import pin_fault
+from surefoot.nodes.change import Change
 from surefoot.nodes.commands import apply_commands, tell_senders, update_of
 from surefoot.nodes.context import (
     TaskContext,
@@ -29,6 +30,7 @@ from surefoot.nodes.context import (
 from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.orders import work_of
 from surefoot.nodes.rollback import is_blocked
+from surefoot.nodes.unfinished import leave_nothing
 from surefoot.nodes.wishes import next_wish, settle_wishes
 
 Node = Literal[
@@ -73,14 +75,14 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     decided = Dispatch(ending=state.get("ending"), records=update.get("records", {}))
     busy = _busy(context)
     stopping = context.control.stopping() or stopped_around(context)
-    if context.only_commands and _all_applied(state):
+    if context.only_commands and stopping != "cancel" and _all_applied(state):
         return _rest(state, context, seen, update, limits)
     if decided.ending is None and stopping is None:
         used: Usage = {**context.usage, "seconds": context.seconds()}
         decided.ending = pin_fault(state, context) or exhausted(limits, used)
-    taken_back = context.only_commands and state.get("back")
+    taken_back = context.only_commands and state.get("back") and stopping != "cancel"
     if (stopping is not None or decided.ending is not None) and not taken_back:
-        _stop(state, context, seen, decided, stopping)
+        await _stop(state, context, seen, decided, stopping)
     elif state.get("back"):
         _hold_for(state, context, seen, decided, "human" if is_blocked(state) else "rollback")
     elif _wants_replan(state, context, decided):
@@ -152,13 +154,15 @@ def _busy(context: TaskContext) -> bool:
 # --- stopping --------------------------------------------------------------------------------
 
 
-def _stop(
+async def _stop(
     state: TaskState, context: TaskContext, seen: Views, decided: Dispatch, stopping: str | None
 ) -> None:
     """Nothing new starts; what runs ends (or is cut by the executor), then the task ends."""
     withdraw(state, context, seen, decided.records)
     if _busy(context):
         return
+    if context.root.control.stopping() == "cancel":  # a group ends by itself before its task does
+        await leave_nothing(state, context, Change(records=decided.records))
     decided.goto = "end"
     if stopping == "cancel":
         decided.status, decided.ending = "cancelled", None

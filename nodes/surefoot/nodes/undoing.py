@@ -30,6 +30,9 @@ T = TypeVar("T")
 LOOK_EVERY_S = 0.25
 """How often a stop is looked for while something is undone."""
 
+CANCELLED_WITHIN_S = 30.0
+"""How long what was begun is taken back in a task that is cancelled."""
+
 WORKS = ("tool", "agent")
 FILES = "undo_failed-files-"
 
@@ -51,6 +54,8 @@ async def undo(
     manifest: StoredValue | None,
     state: TaskState,
     context: TaskContext,
+    *,
+    although_cancelled: bool = False,
 ) -> Undone:
     """Take back what the segments did: effects newest first, by `undo`, then the workspace.
 
@@ -59,6 +64,7 @@ async def undo(
         manifest: the workspace as it is to be; None: what attempts found under their `writes`.
         state: of the plan.
         context: of the plan.
+        although_cancelled: for `CANCELLED_WITHIN_S` it goes on in a task that is cancelled.
 
     Raises:
         CallStopped: the task was told to stop; it goes on from there.
@@ -70,7 +76,8 @@ async def undo(
     orders = _orders(segments)
     if orders or back:
         work = context.runner.undo(orders, back, said=said, number=number)
-        asked = await _heeding(work, context)
+        at_least_s = CANCELLED_WITHIN_S if although_cancelled else 0.0
+        asked = await _heeding(work, context, at_least_s)
         if asked:
             return Undone([_about_back(question, context) for question in asked])
     left = [row for row in await _rows(segments, context) if row.effect == "irreversible"]
@@ -118,12 +125,16 @@ def _orders(segments: list[Segment]) -> list[WorkOrder]:
     return [order for _, order in found]
 
 
-async def _heeding(work: Coroutine[Any, Any, T], context: TaskContext) -> T:
-    """Wait for it; a cancel, a second stop signal or a lost lease ends it where it is."""
+async def _heeding(work: Coroutine[Any, Any, T], context: TaskContext, at_least_s: float) -> T:
+    """Wait for it; a cancel, a second stop signal or a lost lease ends it where it is.
+
+    `at_least_s`: a lost lease alone does so before.
+    """
     undoing = asyncio.ensure_future(work)
+    until = context.clock() + at_least_s
     while not undoing.done():
-        lost, stopping = context.control.lost(), context.control.stopping()
-        if lost or stopping in ("cancel", "now"):
+        stopped = context.control.stopping() in ("cancel", "now") and context.clock() >= until
+        if context.control.lost() or stopped:
             await context.runner.cut()
         await asyncio.wait({undoing}, timeout=LOOK_EVERY_S)
     return undoing.result()

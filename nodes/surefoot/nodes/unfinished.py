@@ -19,6 +19,20 @@ UNFINISHED = frozenset(("cut", "held", "undoing"))
 """Keys of a record whose newest attempt has not come to its end."""
 
 
+async def leave_nothing(state: TaskState, context: TaskContext, change: Change) -> None:
+    """Of a cancelled task: what was begun and never came to its end is taken back, if it can be.
+
+    What is done stays. Nobody is asked: what is in the way is told, and stands in the ledger.
+    """
+    ids = {**(state.get("records") or {}), **change.records}
+    try:
+        await take_back(ids, state, context, change, although_cancelled=True)
+    except Refused as blocked:
+        context.journal.event("NotTakenBack", reason=str(blocked))
+    except NotYet:
+        context.journal.event("NotTakenBack", reason="it took too long")
+
+
 async def take_back(
     ids: Iterable[str],
     state: TaskState,
@@ -26,6 +40,7 @@ async def take_back(
     change: Change,
     *,
     kinds: Collection[str] = UNFINISHED,
+    although_cancelled: bool = False,
 ) -> None:
     """Undo what the unfinished attempts of these subtasks did: effects, `undo`, files.
 
@@ -37,6 +52,7 @@ async def take_back(
         context: of the plan.
         change: what is changed already.
         kinds: of unfinished attempts.
+        although_cancelled: see `undo`.
 
     Raises:
         Refused: a way back is blocked.
@@ -54,7 +70,10 @@ async def take_back(
     whole: TaskState = {**state, "records": records}
     way = reopened(begun, state.get("plan") or {"subtasks": []}, records)
     try:
-        undone = await undo(await segments_of(way, whole, context), None, whole, context)
+        segments = await segments_of(way, whole, context)
+        undone = await undo(
+            segments, None, whole, context, although_cancelled=although_cancelled
+        )
     except CallStopped:
         raise NotYet from None
     if undone.questions:

@@ -69,6 +69,7 @@ _TOLD = {
     "RolledBack": "back to {milestone}",
     "SubtasksReopened": "some work is done again",
     "ProgressLowered": "progress went down",
+    "NotTakenBack": "what was under way could not be taken back",
     "WorkspaceNotKept": "the workspace was not kept at {milestone}",
     "FailureReflected": "a model proposes {proposed}",
     "ReplanAsked": "a new plan for the rest is asked for",

@@ -104,7 +104,7 @@ class Compensations:
             raise Cut
         if reply.status != "ok":
             return True, known
-        return reply.value is not None, reply.value
+        return reply.tells_of_effect, reply.value
 
     async def _compensated(self, call: ToolCall, known: Json, stop: Stop, tries: int) -> str | None:
         why = ""

@@ -132,5 +132,5 @@ def _probed(reply: ToolReply) -> Finding:
     if reply.status not in ("ok", "bad_result"):
         said = f"{reply.status}: {reply.message}"
         return Finding(replace(FOUND, probe="cannot_tell", probe_said=said), reply)
-    happened = reply.status == "bad_result" or reply.value is not None
+    happened = reply.status == "bad_result" or reply.tells_of_effect
     return Finding(replace(FOUND, probe="happened" if happened else "not_happened"), reply)
