@@ -1,13 +1,16 @@
 """One task file everywhere: by URL, in a running loop, in a host's graph under any checkpointer."""
 
 import asyncio
+import json
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from scenes import Scene, lines, subtask, task
+from scenes import Scene, lines, subtask, task, until
 
 from surefoot.graph.build import build_task_graph
 from surefoot.graph.settings import Settings
@@ -111,6 +114,51 @@ async def test_a_host_app_runs_it_with_the_stock_saver_and_goes_on_in_another_gr
         state = await graph.ainvoke({"go": 1}, config, durability="sync")
         assert state["status"] == "completed", state
     assert sorted(lines(tmp_path / "marks")) == ["a", "b", "c"] and len(lines(tried)) == 3
+
+
+HOST = """
+import asyncio, json, sys
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from surefoot.graph.build import build_task_graph
+
+async def main(url, task):
+    async with AsyncPostgresSaver.from_conn_string(url) as saver:
+        await saver.setup()
+        graph = build_task_graph().compile(checkpointer=saver)
+        config = {"configurable": {"thread_id": "t"}}
+        await graph.ainvoke({"task": json.loads(task)}, config, durability="sync")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("given", [None, {"go": 1}], ids=["no input", "go"])
+async def test_a_host_that_was_killed_goes_on_with_or_without_an_input(
+    scene: Scene, tmp_path: Path, given: Any
+) -> None:
+    """Without one LangGraph begins in the middle of a go, at the node that was next."""
+    gates, opening = tmp_path / "gates", tmp_path / "open"
+    spec = one_task(tmp_path)
+    for n in range(2):
+        gate = {"file": str(gates), "open": str(opening), "word": f"gate{n}"}
+        spec["plan"]["subtasks"].append(subtask(f"gate{n}", "gate", gate, phase="two"))
+    url = scene.settings.database_url
+    assert url
+    host = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, url, json.dumps(spec))
+    await until(lambda: len(lines(gates)) == 2 or host.returncode is not None)
+    host.kill()
+    assert await host.wait() == -signal.SIGKILL
+    opening.touch()
+    config = {"configurable": {"thread_id": "t"}}
+    async with AsyncPostgresSaver.from_conn_string(url) as saver:
+        graph = build_task_graph().compile(checkpointer=saver)
+        state = await graph.ainvoke(given, config, durability="sync")
+    assert state["status"] == "completed", state["ending"]
+    assert len(lines(gates)) == 4
+    assert sorted(lines(tmp_path / "marks")) == ["a", "b", "c"]
+    async with scene.client() as surefoot:
+        status = await surefoot.status("t")
+    assert (status["status"], status["attempts"], status["progress"]) == ("completed", 7, 1.0)
 
 
 async def test_two_threads_of_one_host_graph_run_side_by_side(scene: Scene, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The task graph, assembled: nodes, ways, and what they are injected with.
 
     START -> load -> planner -> validator -> dispatcher <-> executor -> reflector
-    dispatcher -> reflector | checkpoint_judge | planner | rollback | human | END
+    dispatcher -> reflector | checkpoint_judge | planner | rollback | human | load | END
     checkpoint_judge -> dispatcher | END ...
 
 dispatcher, executor and reflector route with `Command(goto)` (their ways are declared with
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from surefoot.graph.state import TaskInput, TaskState
 from surefoot.nodes.checkpoint_judge import after_judge, judge
@@ -20,7 +21,7 @@ from surefoot.nodes.context import TaskContext
 from surefoot.nodes.dispatcher import dispatch
 from surefoot.nodes.executor import execute
 from surefoot.nodes.human import after_human, ask_people
-from surefoot.nodes.load import after_load, load
+from surefoot.nodes.load import after_load, load, was_left
 from surefoot.nodes.planner import after_planner, draft_plan
 from surefoot.nodes.reflector import reflect
 from surefoot.nodes.rollback import roll_back
@@ -28,7 +29,10 @@ from surefoot.nodes.validator import after_validator, check_plan
 
 Act = Callable[[TaskState, TaskContext], Awaitable[Any]]
 
-DISPATCHED = ("executor", "reflector", "checkpoint_judge", "planner", "rollback", "human", END)
+DISPATCHED = (
+    *("executor", "reflector", "checkpoint_judge", "planner", "rollback", "human", "load"),
+    END,
+)
 """Where the dispatcher routes."""
 
 RECURSION_LIMIT = 2**31 - 1
@@ -93,12 +97,27 @@ def _add_nodes(graph: TaskGraph, contexts: Contexts) -> None:
     add("load", load)
     add("planner", draft_plan)
     add("validator", check_plan)
-    add("dispatcher", dispatch, DISPATCHED)
-    add("executor", execute, ("reflector", "dispatcher"))
+    add("dispatcher", _taken_up(dispatch), DISPATCHED)
+    add("executor", _taken_up(execute), ("reflector", "dispatcher", "load"))
     add("reflector", reflect, ("dispatcher", "planner", "rollback", "human"))
     add("checkpoint_judge", judge)
     add("human", ask_people)
     add("rollback", roll_back)
+
+
+def _taken_up(act: Act) -> Act:
+    """Let `load` come first where LangGraph itself goes on in the middle of a go.
+
+    A host that gives no input after a crash (`ainvoke(None, config)`) begins at the node that was
+    next: what was running then runs in no process, and only `load` knows that.
+    """
+
+    async def node(state: TaskState, context: TaskContext) -> Any:
+        if was_left(state, context):
+            return Command(goto="load")
+        return await act(state, context)
+
+    return node
 
 
 def _add_ways(graph: TaskGraph) -> None:

@@ -138,6 +138,8 @@ class TaskContext:
     rows_ride: bool = True
     """Rows leave with the checkpoint. Not under a host's saver: they may be a superstep ahead, and
     what somebody edited by hand stands."""
+    loaded: bool = False
+    """`load` has looked at what another process left; not so where LangGraph goes on by itself."""
     only_commands: bool = False
     """This go applies what people asked for and does nothing else: see `nodes.commands`."""
     status_before: str = ""

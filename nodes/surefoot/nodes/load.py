@@ -43,6 +43,7 @@ async def load(state: TaskState, context: TaskContext) -> dict[str, Any]:
     """
     context.forget()
     context.over = False
+    context.loaded = True
     taken = await take_up(state, context)
     if taken.fresh:
         return _fresh(taken.state, context)
@@ -53,6 +54,18 @@ async def load(state: TaskState, context: TaskContext) -> dict[str, Any]:
     if context.only_commands:
         return taken.saved_with(_for_commands(taken, context))
     return taken.saved_with(await _again(taken, context))
+
+
+def was_left(state: TaskState, context: TaskContext) -> bool:
+    """Whether something was running in a process that is gone, and nobody has looked yet."""
+    if context.loaded:
+        return False
+    context.loaded = True
+    known = {id for id, _ in context.runner.known()}
+    return any(
+        record.get("state") == "running" and "n" not in record and id not in known
+        for id, record in (state.get("records") or {}).items()
+    )
 
 
 def after_load(state: TaskState) -> Literal["planner", "dispatcher", "reflector", "human", "end"]:

@@ -71,9 +71,7 @@ async def take_back(
     way = reopened(begun, state.get("plan") or {"subtasks": []}, records)
     try:
         segments = await segments_of(way, whole, context)
-        undone = await undo(
-            segments, None, whole, context, although_cancelled=although_cancelled
-        )
+        undone = await undo(segments, None, whole, context, although_cancelled=although_cancelled)
     except CallStopped:
         raise NotYet from None
     if undone.questions:
