@@ -22,6 +22,7 @@ from surefoot.nodes.places import Place, place_of
 from surefoot.nodes.reopening import retry
 from surefoot.nodes.rollback import is_blocked
 from surefoot.nodes.skipping import skip
+from surefoot.nodes.unfinished import leave
 
 TOLD_AT_MOST = 100
 """Applied commands that the state remembers: their senders heard long ago of older ones."""
@@ -33,6 +34,7 @@ COMMANDS: Mapping[str, Apply] = {
     "retry": retry,
     "edit": edit,
     "rollback": rollback,
+    "leave": leave,
 }
 """By name; the argument `subtask` of a command is an id of the plan that applies it."""
 

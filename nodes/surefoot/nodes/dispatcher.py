@@ -161,7 +161,7 @@ async def _stop(
     withdraw(state, context, seen, decided.records)
     if _busy(context):
         return
-    if context.root.control.stopping() == "cancel":  # a group ends by itself before its task does
+    if stopping == "cancel":
         await leave_nothing(state, context, Change(records=decided.records))
     decided.goto = "end"
     if stopping == "cancel":

@@ -8,12 +8,17 @@ from collections.abc import Collection, Iterable
 
 from surefoot.graph.errors import CallStopped
 from surefoot.graph.going_back import reopened
-from surefoot.graph.state import TaskState
-from surefoot.graph.values import Record
+from surefoot.graph.plain import digest
+from surefoot.graph.ports import Command
+from surefoot.graph.state import Order, TaskState
+from surefoot.graph.values import JsonObject, Record
 from surefoot.nodes.change import Change, NotYet, Refused
-from surefoot.nodes.context import TaskContext, views
+from surefoot.nodes.context import TaskContext, Views, views
+from surefoot.nodes.orders import work_order
 from surefoot.nodes.segments import segments_of
 from surefoot.nodes.undoing import undo
+
+BLOCKED = "undo_failed"
 
 UNFINISHED = frozenset(("cut", "held", "undoing"))
 """Keys of a record whose newest attempt has not come to its end."""
@@ -44,7 +49,7 @@ async def take_back(
 ) -> None:
     """Undo what the unfinished attempts of these subtasks did: effects, `undo`, files.
 
-    Groups are left as they are inside: what was done there was accepted there.
+    Of groups that are under way too; what was done inside stays, for it was accepted there.
 
     Args:
         ids: of the plan.
@@ -59,15 +64,15 @@ async def take_back(
         NotYet: the task is stopped meanwhile.
     """
     records = {**(state.get("records") or {}), **change.records}
+    whole: TaskState = {**state, "records": records}
     index = views(state, context).index
-    begun = [
-        id
-        for id in ids
-        if records.get(id, Record()).keys() & set(kinds) and index.kind(id) in ("tool", "agent")
-    ]
+    unfinished = [id for id in ids if records.get(id, Record()).keys() & set(kinds)]
+    for id in unfinished:
+        if index.kind(id) == "group" and not records[id].get("rung"):
+            await _leave_inside(id, whole, context, although_cancelled)
+    begun = [id for id in unfinished if index.kind(id) in ("tool", "agent")]
     if not begun:
         return
-    whole: TaskState = {**state, "records": records}
     way = reopened(begun, state.get("plan") or {"subtasks": []}, records)
     try:
         segments = await segments_of(way, whole, context)
@@ -76,4 +81,38 @@ async def take_back(
         raise NotYet from None
     if undone.questions:
         why = "; ".join(question["text"] for question in undone.questions)
-        raise Refused("undo_failed", f"what was begun cannot be taken back: {why}")
+        raise Refused(BLOCKED, f"what was begun cannot be taken back: {why}")
+
+
+async def leave(
+    command: Command, state: TaskState, context: TaskContext, seen: Views, change: Change
+) -> JsonObject:
+    """The command by which a plan has a group of it leave nothing unfinished. See `take_back`."""
+    del seen
+    although = bool(command.args.get("although_cancelled"))
+    ids = list(state.get("records") or {})
+    await take_back(ids, state, context, change, although_cancelled=although)
+    return {"applied": "leave"}
+
+
+async def _leave_inside(
+    id: str, state: TaskState, context: TaskContext, although_cancelled: bool
+) -> None:
+    """Raises Refused: a way back inside is blocked. A group that has no thread has left nothing."""
+    record = (state.get("records") or {}).get(id) or Record()
+    if not record.get("attempt") or "taken_back" in record:
+        return
+    full = context.full(id)
+    command = Command(
+        # Below 0 it is nobody's row; another one each time, since one is applied once.
+        id=-int(digest([full, context.clock()])[:8], 16),
+        name="leave",
+        args={"subtask": "", "although_cancelled": although_cancelled},
+        by="",
+    )
+    order = Order(subtask=id, attempt=record.get("attempt", 0), action="nest")
+    seen = views(state, context)
+    found = await context.insides.step_in(work_order(order, state, context, seen), command)
+    error = found.outcome.get("error")
+    if error and error["code"] == BLOCKED:
+        raise Refused(BLOCKED, error["message"])
