@@ -154,6 +154,22 @@ def test_a_person_settles_what_nobody_knows(
 
 
 @pytest.mark.parametrize(
+    ("answer", "said", "result"),
+    [('{"done": true, "result": 7}', ["send"], 7), ("not_done", ["send", "send"], 1)],
+)
+def test_what_a_person_found_out_is_known_after_a_rollback_too(
+    scene: Scene, answer: str, said: list[str], result: int
+) -> None:
+    assert run(scene, "send", "raise once", timeout_seconds=1) == (3, ["send"])
+    question = question_of(scene, "unknown_effect")
+    assert scene.command("answer", "t", question, answer).code == 0
+    assert scene.command("rollback", "t", "start").code == 0
+    assert scene.command("resume", "t", "--quiet").code == 0
+    assert (scene.folder / "world").read_text().split() == said
+    assert scene.command("result", "t", "only").document == result
+
+
+@pytest.mark.parametrize(
     ("answer", "code", "said"), [("true", 0, ["book"]), ("no: not today", 1, [])]
 )
 def test_a_person_approves_a_call(scene: Scene, answer: str, code: int, said: list[str]) -> None:
