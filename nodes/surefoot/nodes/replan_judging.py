@@ -12,11 +12,13 @@ from surefoot.graph.replanning import about_kept, dropped, is_same, starts_afres
 from surefoot.graph.state import Replan, Replans, TaskState
 from surefoot.graph.validation import LocalWorld, validate_task
 from surefoot.graph.values import Decision, JsonObject, Record, TaskFailure
+from surefoot.nodes.change import Change, NotYet, Refused
 from surefoot.nodes.context import TaskContext, journal_record, journal_task, limits_of, views
 from surefoot.nodes.planning import draft_report, summary
 from surefoot.nodes.questions import still_open
 from surefoot.nodes.replanning import ended, request_of, required_goal, stands_for
 from surefoot.nodes.stable_points import with_start
+from surefoot.nodes.unfinished import take_back
 from surefoot.nodes.ways_back import rollbacks_made
 from surefoot.nodes.wishes import is_made_by_model, limits_on_replans
 
@@ -30,6 +32,7 @@ async def check_replan(state: TaskState, context: TaskContext) -> dict[str, Any]
         return {"replan": request}
     if candidate is not None:
         faults += await _found(candidate, request, state, context)
+        faults += [] if faults else await _left_behind(candidate, state, context)
         if not faults:
             return await with_start(_adopt(candidate, request, state, context), state, context)
     context.journal.event("ReplanRejected", faults=faults, reason=summary(faults), by=request["by"])
@@ -58,6 +61,26 @@ async def _found(
     stands = stands_for(request, state)
     found = [fault.as_dict() for fault in report.faults]
     return [fault for fault in found if not about_kept(fault, stands)]
+
+
+async def _left_behind(
+    candidate: JsonObject, state: TaskState, context: TaskContext
+) -> list[JsonObject]:
+    """Take back what was begun and is no part of the new plan; what is in the way is a fault."""
+    olds = {one["id"]: one for one in (state.get("plan") or {"subtasks": []})["subtasks"]}
+    news = {one["id"]: one for one in candidate["subtasks"]}
+    ids = [
+        id
+        for id in state.get("records") or {}
+        if (top := container_of(id) or id) in olds and not _means_the_same(olds[top], news.get(top))
+    ]
+    try:
+        await take_back(ids, state, context, Change())
+    except Refused as blocked:
+        return [{"code": blocked.code, "message": str(blocked), "subtasks": []}]
+    except NotYet:
+        return [{"code": "stopped", "message": "stopped before it was adopted", "subtasks": []}]
+    return []
 
 
 def _adopt(

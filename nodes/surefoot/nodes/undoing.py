@@ -115,7 +115,8 @@ def _orders(segments: list[Segment]) -> list[WorkOrder]:
     for segment in segments:
         for id, stands in segment.way.taken.items():
             record = segment.record(id)
-            begun = record.get("state") == "completed" or bool(record.get("cut"))
+            # Nothing runs now: inside of a group `running` is what a death has left.
+            begun = record.get("state") in ("completed", "running") or bool(record.get("cut"))
             if stands or not begun or id in segment.way.gone:
                 continue
             order = undo_order(id, segment.state, segment.context, segment.seen)

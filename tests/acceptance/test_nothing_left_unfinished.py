@@ -1,6 +1,7 @@
-"""A cancelled task keeps what is done; of what was under way nothing is left."""
+"""Who cancels, skips, plans anew or goes back leaves nothing of what was under way."""
 
 import asyncio
+import json
 import os
 import signal
 from pathlib import Path
@@ -149,3 +150,45 @@ async def test_of_a_group_that_is_skipped_nothing_is_left_unfinished(
         assert [line for line in told(log) if line.startswith("back")] == ["back inner"]
     rows = scene.rows("select subtask, state from surefoot.effects where effect = 'reversible'")
     assert {row["subtask"]: row["state"] for row in rows}["g/inner"] == "compensated"
+
+
+async def killed_in_the_middle(scene: Scene, file: Path, log: Path, workspace: Path) -> None:
+    with scene.started("run", file, "--id", "t", "--workspace", workspace) as process:
+        await until(lambda: begun(log) or process.poll() is not None)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+async def test_a_new_plan_takes_back_what_was_under_way_and_is_no_part_of_it(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "work"
+    await killed_in_the_middle(scene, given(scene, log), log, workspace)
+    new = {"subtasks": [subtask("new", "clear", {"file": str(log), "word": "new"})]}
+    file = scene.write("new.json", json.dumps(new))
+    assert scene.process("replan", "t", "--plan", file).code == 0
+    left = ["back held", "back inner", "clear w"]  # a foreach that has begun stands
+    assert sorted(told(log))[: len(left)] == left
+    assert not (workspace / "out").exists()
+    assert scene.process("skip", "t", "f").code == 0
+    assert scene.process("resume", "t").code == 0
+    rows = scene.rows("select subtask, state from surefoot.effects where effect = 'reversible'")
+    states = {row["subtask"]: row["state"] for row in rows}
+    assert states == {"done": "done", **dict.fromkeys(("held", "f/0", "g/inner"), "compensated")}
+
+
+async def test_a_rollback_after_a_kill_runs_the_undo_inside_of_a_group(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    file = given(scene, log)
+    plan = json.loads(file.read_text())
+    inner = next(one for one in plan["plan"]["subtasks"] if one["id"] == "w")
+    plan["plan"]["subtasks"].remove(inner)
+    del inner["depends_on"]
+    group = next(one for one in plan["plan"]["subtasks"] if one["id"] == "g")
+    group["plan"]["subtasks"].append(inner)
+    workspace = tmp_path / "work"
+    await killed_in_the_middle(scene, scene.file(plan), log, workspace)
+    assert scene.process("rollback", "t", "start").code == 0
+    assert sorted(told(log))[: len(LEFT) + 1] == sorted([*LEFT, "back done"])
+    assert not (workspace / "out").exists()
