@@ -189,13 +189,22 @@ def test_a_dry_run_counts_and_removes_nothing(scene: Scene) -> None:
 async def test_a_task_that_a_live_worker_holds_is_left_alone(story: Story) -> None:
     scene = story.scene
     gate = {"file": str(scene.folder / "waits"), "open": str(scene.folder / "open")}
+    other = scene.file(task([subtask("a", "echo", {"value": 1})]), "other.json")
+    assert scene.process("run", other, "--id", "other").code == 0
     file = scene.file(task([subtask("g", "gate", gate)]))
+    root = Path(scene.settings.artifacts_url.removeprefix("file://"))
+    young = root / "sha256" / "ab" / ("ab" * 32)  # as one that a worker has put and not told of yet
     with scene.started("run", file, "--id", "held") as process:
         await until(lambda: lines(scene.folder / "waits"))
+        young.parent.mkdir(parents=True, exist_ok=True)
+        young.write_bytes(b"new")
         before = checkpoints(scene, "held")
         done = scene.process("gc", "--older-than", "0", "--json").document
-        assert done["tasks"][0]["skipped"] == "a live worker holds it"
+        skipped = {entry["task"]: entry["skipped"] for entry in done["tasks"]}
+        assert skipped == {"held": "a live worker holds it", "other": None}
         assert checkpoints(scene, "held") == before
+        scene.process("gc", "--older-than", "0", "--task", "other", "--json")
+        assert young.exists()
         scene.write("open", "")
         assert process.wait(60) == 0
 

@@ -79,7 +79,7 @@ async def test_names_are_followed_through_manifests_to_the_end(
         " now())",
         point,
     )
-    swept = await sweep(database, store, older_than_s=DAY_S, dry_run=False)
+    swept = await sweep(database, store, before=time() - DAY_S, dry_run=False)
     # What a document says of milestones before it is kept by their own rows.
     assert swept.blobs == 2
     left = {blob.sha256 for blob in await StoredBlobs(store).all()}

@@ -33,14 +33,14 @@ class Swept:
 
 
 async def sweep(
-    database: Database, store: ObjectArtifacts, *, older_than_s: float, dry_run: bool
+    database: Database, store: ObjectArtifacts, *, before: float, dry_run: bool
 ) -> Swept:
     """Remove what nothing refers to.
 
     Args:
         database: whose rows refer.
         store: where the contents are.
-        older_than_s: what was written, or wanted again, later than so many seconds ago stays.
+        before: what was written, or wanted again, later than that (POSIX seconds) stays.
         dry_run: only count.
 
     Raises:
@@ -51,12 +51,11 @@ async def sweep(
     others = set(await stored.owners()) - {mine}
     if others:
         return Swept(skipped=f"{len(others)} other databases keep contents in this store")
-    before = time.time() - older_than_s
     candidates = [blob for blob in await stored.all() if blob.at < before]
     kept = await _marked(database, store) if candidates else set[str]()
     spare = [blob for blob in candidates if blob.sha256 not in kept]
     gone = spare if dry_run else await stored.drop(spare, before=before)
-    litter = 0 if dry_run else await store.sweep(older_than_s)
+    litter = 0 if dry_run else await store.sweep(time.time() - before)
     return Swept(blobs=len(gone), litter=litter, bytes=sum(blob.size for blob in gone))
 
 

@@ -68,14 +68,19 @@ async def keep_house(
     Raises:
         UsageError: there is no such task.
     """
-    rows = [await engine.row(task_id)] if task_id else await Readers(engine.database).task_rows()
+    asked_at = time.time()  # who begins later has stored nothing before that
+    everyone = await Readers(engine.database).task_rows()
+    rows = [await engine.row(task_id)] if task_id else everyone
     begun = [row for row in rows if row["graph_version"]]
+    looked_at = {row["id"] for row in begun}
+    held = any(row["acquired_by"] and row["id"] not in looked_at for row in everyone)
     tasks = [await _Task(engine, row, policy, dry_run=dry_run).kept() for row in begun]
     older_than_s = policy.older_than_s
-    if any(task["skipped"] for task in tasks):
+    if held or any(task["skipped"] for task in tasks):
         older_than_s = max(older_than_s, HOUR_S)  # its newest contents are in no row yet
     store = await asyncio.to_thread(ObjectArtifacts, engine.settings.artifacts_url)
-    swept = await sweep(engine.database, store, older_than_s=older_than_s, dry_run=dry_run)
+    before = asked_at - older_than_s
+    swept = await sweep(engine.database, store, before=before, dry_run=dry_run)
     return _document(tasks, swept, dry_run=dry_run)
 
 

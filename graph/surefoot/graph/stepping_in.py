@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.tasks import command_outcome, record_command, withdraw_command
 from surefoot.graph.edits import Edit, kept_edit
-from surefoot.graph.errors import LeaseHeld, UsageError
+from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, UsageError
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.ports import Command
 from surefoot.graph.questions import parse_answer
@@ -250,12 +250,23 @@ async def step_in(
     try:
         outcome = await _applied(engine, task_id, command, objects)
     except BaseException:
-        await withdraw_command(engine.database, id)
+        await _withdraw(engine, task_id, command)
         raise
     error = outcome.get("error")
     if error:
         raise UsageError(error["code"], error["message"])
     return outcome
+
+
+async def _withdraw(engine: Engine, task_id: str, command: Command) -> None:
+    """Raises DatabaseUnavailable: the command stands, and whoever holds the task applies it."""
+    try:
+        await withdraw_command(engine.database, command.id)
+    except DatabaseUnavailable as gone:
+        raise DatabaseUnavailable(
+            f"{gone}; `{command.name}` was recorded and may still be applied: look before you "
+            f"repeat it (`surefoot history {task_id}`)"
+        ) from None
 
 
 async def _applied(
