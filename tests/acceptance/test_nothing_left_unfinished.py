@@ -192,3 +192,32 @@ async def test_a_rollback_after_a_kill_runs_the_undo_inside_of_a_group(
     assert scene.process("rollback", "t", "start").code == 0
     assert sorted(told(log))[: len(LEFT) + 1] == sorted([*LEFT, "back done"])
     assert not (workspace / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["cancel", "skip"])
+async def test_a_rung_of_a_group_that_was_cut_is_taken_back_and_what_was_accepted_inside_stays(
+    scene: Scene, log: Path, command: str
+) -> None:
+    tools = scene.write("tools.py", TOOLS)
+
+    def take(word: str, **args: Any) -> Any:
+        return {"kind": "tool", "tool": "take", "args": {"file": str(log), "word": word, **args}}
+
+    good = {"id": "good", **take("good"), "success": [{"type": "result"}]}
+    never = {"type": "result", "equals": "other"}
+    bad = {"id": "bad", **take("bad"), "depends_on": ["good"], "success": [never]}
+    rung = {**take("rung", forever=True), "success": [{"type": "result"}]}
+    group = {
+        "id": "g",
+        "kind": "group",
+        "plan": {"subtasks": [good, {**bad, "retries": {"max_attempts": 1}}]},
+        "on_failure": [rung],
+    }
+    file = scene.file(task([group], tools=[tools]))
+    with scene.started("run", file, "--id", "t") as process:
+        await until(lambda: "take rung" in told(log) or process.poll() is not None)
+        words = ["cancel", "t"] if command == "cancel" else ["skip", "t", "g"]
+        done = await asyncio.to_thread(scene.process, *words)
+        assert done.code == 0
+        await asyncio.to_thread(process.wait, 30)
+    assert told(log) == ["take good", "take bad", "back bad", "take rung", "back rung"]

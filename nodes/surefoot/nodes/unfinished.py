@@ -7,7 +7,7 @@ skips or edits its subtask settles it without another attempt, so nobody else wo
 from collections.abc import Collection, Iterable
 
 from surefoot.graph.errors import CallStopped
-from surefoot.graph.going_back import reopened
+from surefoot.graph.going_back import DONE, WayBack
 from surefoot.graph.plain import digest
 from surefoot.graph.ports import Command
 from surefoot.graph.state import Order, TaskState
@@ -15,7 +15,7 @@ from surefoot.graph.values import JsonObject, Record
 from surefoot.nodes.change import Change, NotYet, Refused
 from surefoot.nodes.context import TaskContext, Views, views
 from surefoot.nodes.orders import work_order
-from surefoot.nodes.segments import segments_of
+from surefoot.nodes.segments import Segment
 from surefoot.nodes.undoing import undo
 
 BLOCKED = "undo_failed"
@@ -70,18 +70,24 @@ async def take_back(
     for id in unfinished:
         if index.kind(id) == "group" and not records[id].get("rung"):
             await _leave_inside(id, whole, context, although_cancelled)
-    begun = [id for id in unfinished if index.kind(id) in ("tool", "agent")]
+    # A container on a rung is one call or one agent, whatever is inside of it.
+    begun = [id for id in unfinished if records[id].get("rung") or not index.is_container(id)]
     if not begun:
         return
-    way = reopened(begun, state.get("plan") or {"subtasks": []}, records)
+    way = WayBack(records=records, taken={id: _stands(records[id]) for id in begun})
+    segments = [Segment(state=whole, context=context, seen=views(whole, context), way=way)]
     try:
-        segments = await segments_of(way, whole, context)
         undone = await undo(segments, None, whole, context, although_cancelled=although_cancelled)
     except CallStopped:
         raise NotYet from None
     if undone.questions:
         why = "; ".join(question["text"] for question in undone.questions)
         raise Refused(BLOCKED, f"what was begun cannot be taken back: {why}")
+
+
+def _stands(record: Record) -> int:
+    """The last attempt that stands: of what is done in a simpler way, that before the full one."""
+    return record.get("improving", 1) - 1 if record.get("state") in DONE else 0
 
 
 async def leave(
