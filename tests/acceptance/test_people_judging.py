@@ -94,6 +94,7 @@ def test_a_resume_without_answers_leaves_every_question_as_it_is(scene: Scene, l
     listed: Any = {"id": "listed", "kind": "foreach", "for_each": [1, 2], "each": each}
     inside, inner = mark(log, "in"), {**mark(log, "inner"), "success": [FINE]}
     rung = asks("rung", log, log.with_name("never"), skippable=True)
+    never = {"type": "result", "equals": "never"}
     plan = [
         {**mark(log, "one"), "success": [FINE]},
         {**listed, "success": [FINE]},
@@ -102,12 +103,14 @@ def test_a_resume_without_answers_leaves_every_question_as_it_is(scene: Scene, l
         {"id": "around", "kind": "group", "plan": {"subtasks": [inner]}},
         {**mark(log, "allowed"), "approve": "always"},
         rung,
+        {**listed, "id": "asked", "success": [never], "on_failure": ["ask"], "skippable": True},
         mark(log, "last", "one", "listed", "sampled", "group", "around", "allowed", "rung"),
     ]
     run(scene, task(plan), 3)
     asked = scene.command("questions", "t1", "--json").document
     assert {question["subtask"] for question in asked} == {
-        *("one", "listed", "sampled/0", "sampled/1", "group", "around/inner", "allowed", "rung")
+        *("one", "listed", "sampled/0", "sampled/1", "group", "around/inner", "allowed", "rung"),
+        "asked",
     }
     for _ in range(3):
         assert resume(scene, 3)["status"] == "waiting"
