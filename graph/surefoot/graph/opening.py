@@ -206,7 +206,11 @@ async def open_task(
         found = await asyncio.to_thread(manifest, stored.inputs, host.specs)
         workspace = _workspace(stored, shared, saver)
         runner = _runner(
-            stored, shared, host, groups, models=models, savers=(saver, steps), workspace=workspace
+            *(stored, shared, host, groups),
+            models=models,
+            savers=(saver, steps),
+            workspace=workspace,
+            control=control,
         )
     except BaseException:
         with contextlib.suppress(Exception):
@@ -281,6 +285,7 @@ def _runner(
     models: OpenModels,
     savers: tuple[TaskSaver, TaskSaver],
     workspace: Workspace,
+    control: TaskControl,
 ) -> LocalRunner:
     goal = Goal.model_validate(stored.task["goal"])
     saver, steps = savers
@@ -312,6 +317,7 @@ def _runner(
         nest=groups.run,
         reflect=criticise_with(models.client),
         judge=judge_with(models.client, room_chars=room_for(_window(stored))),
+        stopping=lambda: control.stopping() is not None,
     )
 
 

@@ -57,6 +57,9 @@ async def _wait(state: TaskState, context: TaskContext, seen: Views) -> None:
             return
         if asked is None and _is_asked(state, context):
             return
+        taken, waiting = context.runner.load()
+        if asked is not None and waiting and not taken:
+            return  # what waits does not start any more: the dispatcher takes it back
         _hand_inside(context)
         if not context.runner.known() and due is None:
             return

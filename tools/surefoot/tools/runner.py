@@ -100,6 +100,7 @@ class LocalRunner:
         nest: a group's inner plan, for the action `nest`.
         reflect: a model's criticism, for the action `reflect`.
         judge: decides `judge` checks.
+        stopping: whether a stop was asked for: nothing takes a slot from then on.
 
     Raises:
         ReferenceMissing: a prohibition names an input that does not exist.
@@ -125,8 +126,9 @@ class LocalRunner:
         nest: SubtaskWork | None = None,
         reflect: SubtaskWork | None = None,
         judge: Judge | None = None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._slots, self._host, self._clock = Slots(slots), host, clock
+        self._slots, self._host, self._clock = Slots(slots, stopping), host, clock
         self._nest, self._reflect = nest, reflect
         self._shop = Workshop(
             task_id=task_id,

@@ -4,6 +4,7 @@ A task's own runner and those of its groups share one `Slots`. A free slot goes 
 longest for one is offered it first, one order at a time.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -21,10 +22,17 @@ class Waiter(Protocol):
 
 
 class Slots:
-    """At most `total` taken at a time; used in the loop's thread."""
+    """At most `total` taken at a time; used in the loop's thread.
 
-    def __init__(self, total: int) -> None:
+    Args:
+        total: slots.
+        closed: whether none is handed out any more: from the moment that a stop is asked for, and
+            not only once the nodes have heard of it.
+    """
+
+    def __init__(self, total: int, closed: Callable[[], bool] = lambda: False) -> None:
         self.total = total
+        self._closed = closed
         self.taken = 0
         self._queue: dict[Waiter, None] = {}
 
@@ -44,7 +52,7 @@ class Slots:
         self._queue.pop(waiter, None)
 
     def _hand_out(self) -> None:
-        while self._queue and self.taken < self.total:
+        while self._queue and self.taken < self.total and not self._closed():
             first = next(iter(self._queue))
             del self._queue[first]
             self.taken += 1
