@@ -131,6 +131,49 @@ def test_what_is_asked_after_a_killed_rollback_is_asked_of_where_it_led(
     assert (*counts, lines.count("send c")) == (1, 2, 3, 1)
 
 
+def test_a_cancel_finishes_the_way_back_that_was_begun(scene: Scene, tmp_path: Path) -> None:
+    """Nobody will go on with it, and half of it taken back would look as if it were done."""
+    log, workspace = tmp_path / "log", tmp_path / "work"
+    run = scene.command("run", scene.file(given(log)), "--id", "t1", "--workspace", workspace)
+    assert run.code == 0
+    assert killed_when(scene, ["rollback", "t1", "first"], lambda: "release d" in told(log))
+    done = scene.process("cancel", "t1", "--json")
+    assert (done.code, done.document["status"]) == (0, "cancelled")
+    assert "release b" in told(log) and "release a" not in told(log)
+    assert not (workspace / "notes.txt").exists()
+    rows = scene.rows("select id, state from surefoot.subtasks")
+    done_still = [row["id"] for row in rows if row["state"] == "completed"]
+    assert done_still == ["a"]
+    assert len(scene.rows("select 1 from surefoot.events where type = 'RolledBack'")) == 1
+
+
+def test_a_failed_task_goes_on_after_an_edit_that_was_killed_while_it_took_back(
+    scene: Scene, tmp_path: Path
+) -> None:
+    log, opened = tmp_path / "log", tmp_path / "opened"
+
+    def book(id: str, word: str, *needs: str, **more: Any) -> Any:
+        return subtask(id, "book", {"file": str(log), "word": word}, depends_on=list(needs), **more)
+
+    check = {"type": "command", "run": f"test -f {opened}"}
+    plan = [
+        book("a", "a"),
+        book("b", "b-${a}", "a"),
+        book("c", "c-${b}", "b"),
+        book("f", "f-${c}", "c", success=[check], retries={"max_attempts": 1}),
+    ]
+    assert scene.command("run", scene.file(task(plan, tools=[TOOLS])), "--id", "t1").code == 1
+    opened.touch()
+    (tmp_path / "given.json").write_text('"x"')
+    words = ["edit", "t1", "a", "--result", str(tmp_path / "given.json")]
+    assert killed_when(scene, words, lambda: "release c-b-a" in told(log))
+    assert scene.command("status", "t1", "--json").document["status"] == "paused"
+    assert scene.command("resume", "t1").code == 0
+    assert scene.command("result", "t1", "f").document == "f-c-b-x"
+    last = [line for line in told(log) if line.endswith("b-a")]
+    assert {line for line in last if line.startswith("release")} >= {"release b-a", "release c-b-a"}
+
+
 def check_ways_back(scene: Scene, number: int) -> None:
     status = scene.command("status", "t1", "--json").document
     assert (status["status"], status["milestones"]["rollbacks"]) == ("paused", number)

@@ -33,6 +33,7 @@ RAISED_LOOPS = ("replans", "rollbacks", "plan_rounds")
 """Bounds on loops that people may raise as well."""
 
 FINISHED = ("completed", "cancelled")
+UNDER_WAY = ("running", "paused", "waiting")
 
 TRIED_AGAIN = ("model_unavailable", "missing_model")
 """Failures that a plain resume tries anew: they were about the world, not about the task."""
@@ -119,19 +120,11 @@ class Engine(Holder):
         Raises:
             UsageError: there is no such task, or it is completed or failed.
         """
-        if await self._has_begun_work(task_id):
+        if (await self.row(task_id))["status"] in UNDER_WAY:
             # What cannot be opened any more is cancelled all the same, below.
             with contextlib.suppress(AgentError):
                 await self._cancel_unheld(task_id, by)
         await halt(self, task_id, "cancel", wait=wait, by=by)
-
-    async def _has_begun_work(self, task_id: str) -> bool:
-        """Whether an attempt was begun that has not ended."""
-        row = await self.row(task_id)
-        if row["status"] in FINISHED or row["status"] == "failed":
-            return False
-        rows = await Readers(self.database).subtask_rows(task_id)
-        return any(one["attempt"] and one["state"] in ("running", "pending") for one in rows)
 
     async def _cancel_unheld(self, task_id: str, by: str) -> None:
         """Cancel a task that nobody holds in a go of its graph: what was begun is taken back."""

@@ -126,6 +126,9 @@ async def apply_commands(state: TaskState, context: TaskContext, seen: Views) ->
         applied = Applied(id=command.id, outcome=outcome)
         if change.back is not before:
             applied["goes_back"] = True
+            if context.only_commands:
+                # It is not over any more, even if we are killed before the way back is gone.
+                context.journal.task(status="paused", failure=None)
         change.applied.append(applied)
     return change
 

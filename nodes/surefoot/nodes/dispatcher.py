@@ -80,7 +80,8 @@ async def dispatch(state: TaskState, context: TaskContext) -> Command[Node]:
     if decided.ending is None and stopping is None:
         used: Usage = {**context.usage, "seconds": context.seconds()}
         decided.ending = pin_fault(state, context) or exhausted(limits, used)
-    taken_back = context.only_commands and state.get("back") and stopping != "cancel"
+    ends_now = stopping in ("cancel", "now")
+    taken_back = context.only_commands and state.get("back") and not ends_now
     if (stopping is not None or decided.ending is not None) and not taken_back:
         await _stop(state, context, seen, decided, stopping)
     elif state.get("back"):
@@ -161,7 +162,12 @@ async def _stop(
     withdraw(state, context, seen, decided.records)
     if _busy(context):
         return
+    if stopping == "cancel" and state.get("back") and not is_blocked(state):
+        decided.goto = "rollback"  # it has taken back some of what it is to take back
+        return
     if stopping == "cancel":
+        if state.get("back"):
+            context.journal.event("NotTakenBack", reason="a way back waits for an answer")
         await leave_nothing(state, context, Change(records=decided.records))
     decided.goto = "end"
     if stopping == "cancel":

@@ -38,8 +38,6 @@ async def rollback(
     change.back = wish
     change.ends = False
     change.keeps_wish = False
-    # From here on it is not over any more, even if we are killed before the way back is gone.
-    context.journal.task(status="paused", failure=None)
     return {
         "applied": "rollback",
         "milestone": name,

@@ -52,14 +52,29 @@ async def roll_back(state: TaskState, context: TaskContext) -> dict[str, Any]:
     if wish is None:
         return {"orders": []}
     target = await way_of(wish, state, context)
+    manifest = _manifest(target, state)
     try:
-        undone = await undo(target.segments, _manifest(target, state), state, context)
+        undone = await undo(target.segments, manifest, state, context, although_cancelled=True)
     except CallStopped:
+        if _is_cancelled(context):
+            return _given_up("going back took too long", context)
         return {"orders": []}  # the dispatcher ends the go; the wish stays
+    if undone.questions and _is_cancelled(context):
+        return _given_up("; ".join(one["text"] for one in undone.questions), context)
     if undone.questions:
         asked = [opened(question, context) for question in undone.questions]
         return {"questions": [*(state.get("questions") or ()), *asked]}
     return _gone_back(wish, target, undone, state, context)
+
+
+def _is_cancelled(context: TaskContext) -> bool:
+    return context.root.control.stopping() == "cancel"
+
+
+def _given_up(why: str, context: TaskContext) -> dict[str, Any]:
+    """The task is cancelled, and nobody goes on with its way back: what is left of it is told."""
+    context.journal.event("NotTakenBack", reason=why)
+    return {"orders": [], "back": None}
 
 
 def is_blocked(state: TaskState) -> bool:

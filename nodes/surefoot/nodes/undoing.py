@@ -64,7 +64,7 @@ async def undo(
         manifest: the workspace as it is to be; None: what attempts found under their `writes`.
         state: of the plan.
         context: of the plan.
-        although_cancelled: for `CANCELLED_WITHIN_S` it goes on in a task that is cancelled.
+        although_cancelled: once its task is cancelled it goes on for `CANCELLED_WITHIN_S`.
 
     Raises:
         CallStopped: the task was told to stop; it goes on from there.
@@ -76,8 +76,8 @@ async def undo(
     orders = _orders(segments)
     if orders or back:
         work = context.runner.undo(orders, back, said=said, number=number)
-        at_least_s = CANCELLED_WITHIN_S if although_cancelled else 0.0
-        asked = await _heeding(work, context, at_least_s)
+        grace_s = CANCELLED_WITHIN_S if although_cancelled else 0.0
+        asked = await _heeding(work, context, grace_s)
         if asked:
             return Undone([_about_back(question, context) for question in asked])
     left = [row for row in await _rows(segments, context) if row.effect == "irreversible"]
@@ -126,15 +126,20 @@ def _orders(segments: list[Segment]) -> list[WorkOrder]:
     return [order for _, order in found]
 
 
-async def _heeding(work: Coroutine[Any, Any, T], context: TaskContext, at_least_s: float) -> T:
+async def _heeding(work: Coroutine[Any, Any, T], context: TaskContext, grace_s: float) -> T:
     """Wait for it; a cancel, a second stop signal or a lost lease ends it where it is.
 
-    `at_least_s`: a lost lease alone does so before.
+    `grace_s`: a cancel does so only that much later.
     """
     undoing = asyncio.ensure_future(work)
-    until = context.clock() + at_least_s
+    cancelled_at: float | None = None
     while not undoing.done():
-        stopped = context.control.stopping() in ("cancel", "now") and context.clock() >= until
+        now, stopping = context.clock(), context.control.stopping()
+        # What a group hears of a cancel is `now`; the task's own control says what it is.
+        cancelled = context.root.control.stopping() == "cancel"
+        if cancelled and cancelled_at is None:
+            cancelled_at = now
+        stopped = now - (cancelled_at or 0.0) >= grace_s if cancelled else stopping == "now"
         if context.control.lost() or stopped:
             await context.runner.cut()
         await asyncio.wait({undoing}, timeout=LOOK_EVERY_S)
