@@ -97,7 +97,7 @@ class Contender:
             if self.command and ended.code == WAITS:
                 self._answer(task)
             elif self.command and ended.code != -9 and ended.killed != "server":
-                raise _Stuck(f"exit {ended.code}: {ended.said[-600:]}")
+                raise _Stuck(f"exit {ended.code}: {ended.said[-600:]}{self._failure(task)}")
         raise _Stuck(f"not at its end after {MOST_LIVES} lives")
 
     @property
@@ -136,6 +136,19 @@ class Contender:
             if question["kind"] not in ("approve", "check"):
                 raise _Stuck(f"asks {question['kind']}: {question['text']}")
             self._interlude(["answer", task, question["id"], question["choices"][0]])
+
+    def _failure(self, task: str) -> str:
+        """What the product itself says of a task that did not come to its end."""
+        said = [
+            subprocess.run(
+                self.command(*words, task, "--json") if self.command else (),
+                env=self.ground.environment_of(self.url),
+                capture_output=True,
+                check=False,
+            ).stdout.decode(errors="replace")
+            for words in (["status"], ["history"])
+        ]
+        return f"\n{said[0]}\n{said[1][-6000:]}"
 
     def _death(self) -> Death:
         """Half of the deaths at named places, the rest at any moment or of others."""

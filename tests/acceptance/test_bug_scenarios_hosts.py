@@ -155,10 +155,36 @@ async def test_a_host_that_was_killed_goes_on_with_or_without_an_input(
         state = await graph.ainvoke(given, config, durability="sync")
     assert state["status"] == "completed", state["ending"]
     assert len(lines(gates)) == 4
-    assert sorted(lines(tmp_path / "marks")) == ["a", "b", "c"]
+    assert {*lines(tmp_path / "marks")} == {"a", "b", "c"}  # idempotent: what was cut is done again
     async with scene.client() as surefoot:
         status = await surefoot.status("t")
     assert (status["status"], status["attempts"], status["progress"]) == ("completed", 7, 1.0)
+
+
+async def test_a_task_whose_state_a_host_keeps_is_asked_there(scene: Scene, tmp_path: Path) -> None:
+    """What is done to it elsewhere the host's next go would not know of; a cancel holds."""
+    spec = one_task(tmp_path)
+    opening = str(tmp_path / "open")
+    fails = {"file": str(tmp_path / "tried"), "open": opening}
+    spec["plan"]["subtasks"].append(
+        subtask("fails", "works_once_open", fails, phase="two", retries={"max_attempts": 1})
+    )
+    config = {"configurable": {"thread_id": "t"}}
+    graph = build_task_graph().compile(checkpointer=InMemorySaver())
+    state = await graph.ainvoke({"task": spec}, config)
+    assert state["status"] == "failed"
+    for words in (["rollback", "t", "start"], ["skip", "t", "fails"], ["retry", "t", "fails"]):
+        refused = await asyncio.to_thread(scene.process, *words, "--json")
+        assert refused.code_and_error == (2, "wrong_state"), words
+        assert "is run by a host's graph" in refused.error["message"]
+    # Once the host's checkpointer is gone, the state is made anew from snapshots and tables.
+    resumed = await asyncio.to_thread(scene.process, "resume", "t", "--max-steps", "100")
+    assert resumed.code == 1
+    assert (await asyncio.to_thread(scene.process, "skip", "t", "fails")).code == 0
+    cancelled = await asyncio.to_thread(scene.process, "cancel", "t")
+    assert cancelled.code == 0
+    again = await graph.ainvoke({"go": 1}, config)
+    assert again["status"] == "cancelled"
 
 
 async def test_two_threads_of_one_host_graph_run_side_by_side(scene: Scene, tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ def _give_back(args, result, context):
 
 @effect("reversible", compensate=_give_back)
 @tool
-def take(file: str, word: str, forever: bool = False) -> str:
-    """Take something, and go on for ever."""
+def take(file: str, word: str, forever: bool = False, until: str = "") -> str:
+    """Take something, and go on for ever (once a file is there)."""
     _note(file, f"take {word}")
-    while forever:
+    while forever or (until and Path(until).exists()):
         time.sleep(1)
     return word
 
@@ -108,6 +108,7 @@ async def test_what_was_under_way_is_taken_back_and_what_is_done_stays(
             process.wait(30)
         status = await asyncio.to_thread(scene.process, "cancel", "t", "--json")
         assert (status.code, status.document["status"]) == (0, "cancelled")
+        assert (status.document["subtasks"]["running"], status.document["current"]) == (0, [])
         assert process.wait(30) == (-9 if killed else 4)
     assert sorted(told(log))[: len(LEFT)] == LEFT
     assert "back done" not in told(log)
@@ -152,6 +153,33 @@ async def test_of_a_group_that_is_skipped_nothing_is_left_unfinished(
     assert {row["subtask"]: row["state"] for row in rows}["g/inner"] == "compensated"
 
 
+@pytest.mark.parametrize("killed", [False, True], ids=["running", "after a kill"])
+async def test_a_last_full_try_is_taken_back_and_the_simpler_version_stands(
+    scene: Scene, log: Path, tmp_path: Path, killed: bool
+) -> None:
+    tools = scene.write("tools.py", TOOLS)
+
+    def take(word: str, **args: Any) -> Any:
+        return {"kind": "tool", "tool": "take", "args": {"file": str(log), "word": word, **args}}
+
+    opened = tmp_path / "opened"
+    check = {"type": "command", "run": f"test -f {opened}"}
+    rung = {**take("simple"), "success": [{"type": "result"}], "improve_later": True}
+    full = {"id": "a", **take("full", until=str(opened)), "success": [check]}
+    full |= {"retries": {"max_attempts": 1}, "on_failure": [rung]}
+    opens = subtask("b", "clear", {"file": str(opened), "word": "b"}, depends_on=["a"])
+    file = scene.file(task([full, opens], tools=[tools]))
+    with scene.started("run", file, "--id", "t") as process:
+        await until(lambda: told(log).count("take full") == 2 or process.poll() is not None)
+        if killed:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(30)
+        assert (await asyncio.to_thread(scene.process, "cancel", "t")).code == 0
+    lines = ["take full", "back full", "take simple", "take full", "back full"]
+    assert told(log) == lines
+    assert scene.process("result", "t", "a").document == "simple"
+
+
 async def killed_in_the_middle(scene: Scene, file: Path, log: Path, workspace: Path) -> None:
     with scene.started("run", file, "--id", "t", "--workspace", workspace) as process:
         await until(lambda: begun(log) or process.poll() is not None)
@@ -170,6 +198,7 @@ async def test_a_new_plan_takes_back_what_was_under_way_and_is_no_part_of_it(
     left = ["back held", "back inner", "clear w"]  # a foreach that has begun stands
     assert sorted(told(log))[: len(left)] == left
     assert not (workspace / "out").exists()
+    assert scene.process("status", "t", "--json").document["current"] == []
     assert scene.process("skip", "t", "f").code == 0
     assert scene.process("resume", "t").code == 0
     rows = scene.rows("select subtask, state from surefoot.effects where effect = 'reversible'")

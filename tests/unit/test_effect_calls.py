@@ -322,6 +322,18 @@ async def test_a_probe_that_cannot_tell_leads_to_a_person_and_resume_probes_agai
     assert len(world.done) == 1
 
 
+async def test_a_probe_whose_process_was_killed_is_asked_again(bench: Bench) -> None:
+    world, died = World(ERROR), [ToolReply(status="crashed"), ToolReply(status="crashed")]
+    bench.host.add(
+        "tool",
+        world.act,
+        effect="irreversible",
+        probe=lambda call: died.pop() if died else world.probe(call),
+    )
+    outcome = await attempt(bench)
+    assert outcome["ok"] and not died
+
+
 async def test_a_probe_that_cannot_tell_leaves_the_compensation(bench: Bench) -> None:
     world = World(ERROR)
     bench.host.add(

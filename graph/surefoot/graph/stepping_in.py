@@ -15,6 +15,7 @@ from surefoot.checkpointing.readers import Readers
 from surefoot.checkpointing.tasks import command_outcome, record_command, withdraw_command
 from surefoot.graph.edits import Edit, kept_edit
 from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, UsageError
+from surefoot.graph.holding import Held
 from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.ports import Command
 from surefoot.graph.questions import parse_answer
@@ -26,6 +27,9 @@ LOOKS = 10
 """After so many looks it is asked whether the holder is still there."""
 
 OVER = ("completed", "cancelled")
+
+GOS = ("TaskStarted", "TaskResumed")
+"""Events with which a go begins."""
 
 
 async def replan(
@@ -298,6 +302,7 @@ async def _unheld(
             raise UsageError(
                 "wrong_state", f"task {task_id!r} has not begun: `surefoot resume {task_id}` first"
             )
+        await _refuse_hosted(engine, held)
         held.opened.context.only_commands = True
         held.opened.control.ask(command)
         await engine.drive(held, {"go": 1})
@@ -308,6 +313,21 @@ async def _unheld(
                 "wrong_state",
                 f"task {task_id!r} cannot do that now; see `surefoot status {task_id}`",
             )
+
+
+async def _refuse_hosted(engine: Engine, held: Held) -> None:
+    """Raises UsageError: the state is in a host's checkpointer, which would go on without this."""
+    id = held.stored.id
+    if await held.saver.has_begun(id):
+        return
+    gos = await Readers(engine.database).event_rows(id, types=GOS)
+    facts: JsonObject = (gos[-1]["facts"] if gos else None) or {}
+    if facts.get("hosted"):
+        raise UsageError(
+            "wrong_state",
+            f"task {id!r} is run by a host's graph, whose checkpointer has its state: ask for it "
+            f"there. Where that is gone, `surefoot resume {id}` makes the state anew first",
+        )
 
 
 def _refused(task_id: str, faults: Json) -> UsageError:

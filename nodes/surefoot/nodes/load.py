@@ -44,6 +44,9 @@ async def load(state: TaskState, context: TaskContext) -> dict[str, Any]:
     context.forget()
     context.over = False
     context.loaded = True
+    if _is_cancelled(context):
+        context.over = True
+        return {"status": "cancelled"}
     taken = await take_up(state, context)
     if taken.fresh:
         return _fresh(taken.state, context)
@@ -86,7 +89,7 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
         raise UsageError(
             "schema", 'the first input of a task is {"task": <task file as a mapping>}'
         )
-    context.journal.event("TaskStarted", name=task.get("name"))
+    context.journal.event("TaskStarted", name=task.get("name"), **_hosted(context))
     context.journal.task(status="running", graph_version=GRAPH_VERSION)
     return {
         "graph_version": GRAPH_VERSION,
@@ -100,6 +103,16 @@ def _fresh(state: TaskState, context: TaskContext) -> dict[str, Any]:
         "ending": None,
         "status": "running",
     }
+
+
+def _is_cancelled(context: TaskContext) -> bool:
+    """Whether the task was ended for good where a host's checkpointer has not heard of it."""
+    return context.outer is None and context.tables.row.get("status") == "cancelled"
+
+
+def _hosted(context: TaskContext) -> dict[str, Any]:
+    """Said of a go under a host's checkpointer: the state of the task is known there alone."""
+    return {} if context.root.rows_ride else {"hosted": True}
 
 
 def _group_begins(context: TaskContext) -> dict[str, Any]:
@@ -286,6 +299,7 @@ def _journal(state: TaskState, update: dict[str, Any], context: TaskContext) -> 
     _journal_records(state, update, context)
     moved: dict[str, Any] = {"from": state.get("status"), "to": update["status"]}
     reason = "go on from the last checkpoint"
+    moved |= _hosted(context)
     context.journal.event("TaskResumed", strategy="resume at the step", reason=reason, **moved)
     seen = views(_merged(state, update), context)
     journal_task(context, seen, status=update["status"], failure=None, stopping=False)

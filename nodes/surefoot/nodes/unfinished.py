@@ -13,7 +13,7 @@ from surefoot.graph.ports import Command
 from surefoot.graph.state import Order, TaskState
 from surefoot.graph.values import JsonObject, Record
 from surefoot.nodes.change import Change, NotYet, Refused
-from surefoot.nodes.context import TaskContext, Views, views
+from surefoot.nodes.context import TaskContext, Views, journal_record, views
 from surefoot.nodes.orders import work_order
 from surefoot.nodes.segments import Segment
 from surefoot.nodes.undoing import undo
@@ -66,7 +66,7 @@ async def take_back(
     records = {**(state.get("records") or {}), **change.records}
     whole: TaskState = {**state, "records": records}
     index = views(state, context).index
-    unfinished = [id for id in ids if records.get(id, Record()).keys() & set(kinds)]
+    unfinished = [id for id in ids if _is_unfinished(records.get(id, Record()), kinds)]
     for id in unfinished:
         if index.kind(id) == "group" and not records[id].get("rung"):
             await _leave_inside(id, whole, context, although_cancelled)
@@ -74,15 +74,27 @@ async def take_back(
     begun = [id for id in unfinished if records[id].get("rung") or not index.is_container(id)]
     if not begun:
         return
+    seen = views(whole, context)
     way = WayBack(records=records, taken={id: _stands(records[id]) for id in begun})
-    segments = [Segment(state=whole, context=context, seen=views(whole, context), way=way)]
+    segments = [Segment(state=whole, context=context, seen=seen, way=way)]
     try:
         undone = await undo(segments, None, whole, context, although_cancelled=although_cancelled)
     except CallStopped:
         raise NotYet from None
+    finally:
+        for id in begun:  # an `undo` has shown itself as its subtask's step
+            cut = Record(**records[id])
+            cut["cut"] = True
+            journal_record(context, seen, id, cut)
     if undone.questions:
         why = "; ".join(question["text"] for question in undone.questions)
         raise Refused(BLOCKED, f"what was begun cannot be taken back: {why}")
+
+
+def _is_unfinished(record: Record, kinds: Collection[str]) -> bool:
+    """Whether it has such an attempt; what is tried in full once more stays completed meanwhile."""
+    tried = "cut" in kinds and record.get("state") in DONE and "improving" in record
+    return tried or bool(record.keys() & set(kinds))
 
 
 def _stands(record: Record) -> int:

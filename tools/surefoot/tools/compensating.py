@@ -18,6 +18,7 @@ from surefoot.graph.values import Json
 from surefoot.tools.bindings import ValueCache
 from surefoot.tools.prohibitions import Prohibitions
 from surefoot.tools.stopping import Cut, Stop
+from surefoot.tools.unknown_effects import probed
 
 TAKING_BACK = "being taken back"
 """The note of such an intent."""
@@ -99,7 +100,7 @@ class Compensations:
 
     async def _asked(self, call: ToolCall, known: Json) -> tuple[bool, Json]:
         """(it may stand, its result) as far as the probe can tell."""
-        reply = await self.host.probe(call)
+        reply = await probed(self.host, call)
         if reply.status == "cut":
             raise Cut
         if reply.status != "ok":

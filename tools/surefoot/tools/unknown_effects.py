@@ -22,6 +22,9 @@ from surefoot.tools.stopping import Cut, Stop
 
 FOUND = Evidence(ledger="intent")
 
+PROBES = 3
+"""How often a probe is asked whose process dies in it: somebody may have killed it."""
+
 
 def counted_already() -> None:
     """The step of a `tool` order's call was taken when it was ordered."""
@@ -106,7 +109,7 @@ async def find_out(host: ToolHost, request: CallRequest, known: Json = None) -> 
     if request.stop.requested:
         raise Cut
     if spec.has_probe:
-        found = _probed(await host.probe(request.call))
+        found = _probed(await probed(host, request.call))
         if found.evidence.probe != "cannot_tell":
             return found
     if not spec.has_compensate:
@@ -119,6 +122,16 @@ async def find_out(host: ToolHost, request: CallRequest, known: Json = None) -> 
     if reply.status == "ok":
         return Finding(replace(found.evidence, ledger="compensated", way_back="done"))
     return Finding(replace(found.evidence, way_back="failed", way_back_said=reply.message))
+
+
+async def probed(host: ToolHost, call: ToolCall) -> ToolReply:
+    """Ask a call's probe; once more where its process died, which tells nothing of the call."""
+    reply = await host.probe(call)
+    for _ in range(PROBES - 1):
+        if reply.status != "crashed":
+            break
+        reply = await host.probe(call)
+    return reply
 
 
 def _probed(reply: ToolReply) -> Finding:
