@@ -163,6 +163,8 @@ def test_what_a_person_found_out_is_known_after_a_rollback_too(
     assert run(scene, "send", "raise once", timeout_seconds=1) == (3, ["send"])
     question = question_of(scene, "unknown_effect")
     assert scene.command("answer", "t", question, answer).code == 0
+    (row,) = effects(scene)
+    assert row["state"] == ("done" if result == 7 else "failed")
     assert scene.command("rollback", "t", "start").code == 0
     assert scene.command("resume", "t", "--quiet").code == 0
     assert (scene.folder / "world").read_text().split() == said
@@ -177,6 +179,19 @@ def test_a_person_approves_a_call(scene: Scene, answer: str, code: int, said: li
     (scene.folder / "world").touch()
     assert run(scene, "book", "fine", approve="always", **good) == (3, [])
     assert goes_on(scene, "approve", answer) == (code, said)
+
+
+def test_what_did_not_happen_is_allowed_anew_after_a_rollback(scene: Scene) -> None:
+    fields: Any = {"approve": "always", "timeout_seconds": 1}
+    (scene.folder / "world").touch()
+    assert run(scene, "send", "raise", **fields) == (3, [])
+    assert goes_on(scene, "approve", "yes") == (3, ["send"])
+    question = question_of(scene, "unknown_effect")
+    assert scene.command("answer", "t", question, "not_done").code == 0
+    assert scene.command("rollback", "t", "start").code == 0
+    assert scene.command("resume", "t", "--quiet").code == 3
+    assert (scene.folder / "world").read_text().split() == ["send"]
+    assert goes_on(scene, "approve", "yes") == (3, ["send", "send"])
 
 
 def test_a_person_undoes_what_could_not_be_undone(scene: Scene) -> None:

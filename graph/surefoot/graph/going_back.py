@@ -11,9 +11,8 @@ from typing import cast
 
 from surefoot.graph.index import container_of
 from surefoot.graph.replanning import is_same
-from surefoot.graph.shapes import is_object
 from surefoot.graph.state import Back
-from surefoot.graph.values import Json, JsonObject, MilestoneRecord, Record, StoredValue
+from surefoot.graph.values import JsonObject, MilestoneRecord, Record, StoredValue
 
 START = "start"
 """The point before anything ran; it always exists."""
@@ -150,22 +149,11 @@ def reopened(ids: Iterable[str], plan: JsonObject, records: Mapping[str, Record]
 
 
 def afresh(record: Record) -> Record:
-    """The record of something that is done again: numbers go on, the rest is gone.
-
-    What people found out about calls that nobody knew of stays known: nobody asks again.
-    """
+    """The record of something that is done again: numbers go on, the rest is gone."""
     again = Record(
         state="pending", attempt=record.get("attempt", 0), ended=record.get("ended", 0), tries=0
     )
-    found_out = {id: said for id, said in record.get("said", {}).items() if _is_found_out(id, said)}
-    if found_out:
-        again["said"] = found_out
     return cast("Record", {**again, **{k: v for k, v in record.items() if k in KEPT_FOR_GOOD}})
-
-
-def _is_found_out(question: str, said: Json) -> bool:
-    known = is_object(said) and said.get("choice") in ("done", "not_done")
-    return known and question.startswith("unknown_effect-")
 
 
 def is_touched(record: Record) -> bool:

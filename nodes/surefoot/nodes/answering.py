@@ -15,6 +15,7 @@ from surefoot.graph.values import Decision, Json, JsonObject, Question
 from surefoot.nodes.change import Change, Refused
 from surefoot.nodes.context import TaskContext, Views
 from surefoot.nodes.following_answers import Answered, follow
+from surefoot.nodes.found_out import record_outcome
 from surefoot.nodes.inside import step_inside
 from surefoot.nodes.places import Place
 from surefoot.nodes.questions import close, inside_of, open_questions
@@ -65,6 +66,7 @@ async def answer(
                 change=change,
             )
         )
+        await record_outcome(question, parsed, context)
         _settle(question, parsed, given, state, context, change)
     return {"question": id, "answer": parsed}
 

@@ -1,0 +1,64 @@
+"""What a person found out about a call that nobody knew of goes into the ledger at once.
+
+Whatever becomes of its subtask then, nobody asks again, and `effects` says what is so.
+"""
+
+from typing import cast
+
+from surefoot.graph.effect_ports import EffectCall, EffectRow
+from surefoot.graph.plain import compact_json, fits_inline
+from surefoot.graph.values import JsonObject, Question, StoredValue
+from surefoot.nodes.context import TaskContext
+
+HAPPENED = "a person says that it happened"
+DID_NOT = "a person says that it did not happen"
+
+
+async def record_outcome(question: Question, answer: JsonObject, context: TaskContext) -> None:
+    """Settle the ledger's row that an answered `unknown_effect` is about.
+
+    Given up (`fail`), or settled otherwise meanwhile, it stays as it is.
+
+    Args:
+        question: that was answered.
+        answer: as it was understood.
+        context: of the plan that asked.
+
+    Raises:
+        LeaseLost, DatabaseUnavailable: from the ledger.
+    """
+    facts, choice = question.get("facts") or {}, answer.get("choice")
+    if question["kind"] != "unknown_effect" or choice not in ("done", "not_done"):
+        return
+    key, scope = cast("str", facts.get("key")), cast("str", facts.get("scope"))
+    row = await context.ledger.find(context.task_id, key, scope)
+    if row is None or row.state != "intent":
+        return
+    call = _call(row, context)
+    if choice == "not_done":
+        await context.ledger.settle(call, "failed", note=DID_NOT)
+        return
+    result = await _stored(answer, context)
+    await context.ledger.settle(call, "done", result=result, note=HAPPENED)
+
+
+def _call(row: EffectRow, context: TaskContext) -> EffectCall:
+    return EffectCall(
+        task_id=context.task_id,
+        key=row.key,
+        scope=row.scope,
+        subtask=row.subtask,
+        attempt=row.attempt,
+        tool=row.tool,
+        effect=row.effect,
+        args=row.args,
+    )
+
+
+async def _stored(answer: JsonObject, context: TaskContext) -> StoredValue:
+    value = answer.get("result")
+    text = compact_json(value)
+    if fits_inline(value, text):
+        return {"value": value}
+    content = text.encode()
+    return {"sha256": await context.store.put_bytes(content), "size": len(content)}
