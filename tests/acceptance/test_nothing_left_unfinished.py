@@ -122,12 +122,12 @@ async def test_what_was_under_way_is_taken_back_and_what_is_done_stays(
 
 
 async def test_what_cannot_be_taken_back_is_told_and_nobody_is_asked(
-    scene: Scene, log: Path
+    scene: Scene, log: Path, tmp_path: Path
 ) -> None:
-    file = given(scene, log)
+    file, workspace = given(scene, log), tmp_path / "work"
     broken = TOOLS.replace('_note(args["file"], f"back', 'raise OSError("shut")  # ')
     scene.write("tools.py", broken)
-    with scene.started("run", file, "--id", "t") as process:
+    with scene.started("run", file, "--id", "t", "--workspace", workspace) as process:
         await until(lambda: begun(log) or process.poll() is not None)
         status = await asyncio.to_thread(scene.process, "cancel", "t", "--json")
         assert (status.code, status.document["status"]) == (0, "cancelled")
@@ -135,6 +135,8 @@ async def test_what_cannot_be_taken_back_is_told_and_nobody_is_asked(
         assert process.wait(30) == 4
     (row,) = scene.rows("select facts from surefoot.events where type = 'NotTakenBack'")
     assert "shut" in row["facts"]["reason"]
+    assert "clear w" in told(log), "what is in the way of one is not in the way of others"
+    assert not (workspace / "out").exists()
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["running", "after a kill"])
@@ -204,6 +206,18 @@ async def test_a_new_plan_takes_back_what_was_under_way_and_is_no_part_of_it(
     rows = scene.rows("select subtask, state from surefoot.effects where effect = 'reversible'")
     states = {row["subtask"]: row["state"] for row in rows}
     assert states == {"done": "done", **dict.fromkeys(("held", "f/0", "g/inner"), "compensated")}
+
+
+async def test_a_task_whose_new_plan_left_something_out_can_be_cancelled(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    await killed_in_the_middle(scene, given(scene, log), log, tmp_path / "work")
+    new = {"subtasks": [subtask("new", "clear", {"file": str(log), "word": "new"})]}
+    file = scene.write("new.json", json.dumps(new))
+    assert scene.process("replan", "t", "--plan", file).code == 0
+    done = scene.process("cancel", "t", "--json")
+    assert (done.code, done.document["status"], done.document["current"]) == (0, "cancelled", [])
+    assert "back child" in told(log)
 
 
 async def test_a_rollback_after_a_kill_runs_the_undo_inside_of_a_group(

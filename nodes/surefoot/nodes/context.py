@@ -140,6 +140,8 @@ class TaskContext:
     what somebody edited by hand stands."""
     loaded: bool = False
     """`load` has looked at what another process left; not so where LangGraph goes on by itself."""
+    cancelled_at: float | None = None
+    """When a way back first saw that its task is cancelled: from there on it has little time."""
     only_commands: bool = False
     """This go applies what people asked for and does nothing else: see `nodes.commands`."""
     status_before: str = ""

@@ -132,14 +132,14 @@ async def _heeding(work: Coroutine[Any, Any, T], context: TaskContext, grace_s: 
     `grace_s`: a cancel does so only that much later.
     """
     undoing = asyncio.ensure_future(work)
-    cancelled_at: float | None = None
+    root = context.root
     while not undoing.done():
         now, stopping = context.clock(), context.control.stopping()
         # What a group hears of a cancel is `now`; the task's own control says what it is.
-        cancelled = context.root.control.stopping() == "cancel"
-        if cancelled and cancelled_at is None:
-            cancelled_at = now
-        stopped = now - (cancelled_at or 0.0) >= grace_s if cancelled else stopping == "now"
+        cancelled = root.control.stopping() == "cancel"
+        if cancelled and root.cancelled_at is None:
+            root.cancelled_at = now
+        stopped = now - (root.cancelled_at or 0.0) >= grace_s if cancelled else stopping == "now"
         if context.control.lost() or stopped:
             await context.runner.cut()
         await asyncio.wait({undoing}, timeout=LOOK_EVERY_S)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 
 from surefoot.graph.errors import CallStopped
 from surefoot.graph.going_back import DONE, WayBack
+from surefoot.graph.index import container_of
 from surefoot.graph.plain import digest
 from surefoot.graph.ports import Command
 from surefoot.graph.state import Order, TaskState
@@ -29,13 +30,31 @@ async def leave_nothing(state: TaskState, context: TaskContext, change: Change) 
 
     What is done stays. Nobody is asked: what is in the way is told, and stands in the ledger.
     """
-    ids = {**(state.get("records") or {}), **change.records}
     try:
-        await take_back(ids, state, context, change, although_cancelled=True)
+        await _one_by_one(state, context, change)
     except Refused as blocked:
         context.journal.event("NotTakenBack", reason=str(blocked))
     except NotYet:
         context.journal.event("NotTakenBack", reason="it took too long")
+
+
+async def _one_by_one(state: TaskState, context: TaskContext, change: Change) -> None:
+    """Take back each by itself, so that what is in the way of one is not in that of others.
+
+    Raises:
+        Refused: of some a way back is blocked; the others are taken back.
+        NotYet: it took too long.
+    """
+    records = {**(state.get("records") or {}), **change.records}
+    ids = [id for id, record in records.items() if _is_unfinished(record, UNFINISHED)]
+    blocked: list[str] = []
+    for id in sorted(ids, key=lambda id: records[id].get("started", 0.0), reverse=True):
+        try:
+            await take_back([id], state, context, change, although_cancelled=True)
+        except Refused as why:
+            blocked.append(str(why))
+    if blocked:
+        raise Refused(BLOCKED, "; ".join(blocked))
 
 
 async def take_back(
@@ -66,7 +85,9 @@ async def take_back(
     records = {**(state.get("records") or {}), **change.records}
     whole: TaskState = {**state, "records": records}
     index = views(state, context).index
-    unfinished = [id for id in ids if _is_unfinished(records.get(id, Record()), kinds)]
+    # Records stay of what a replan has taken out of the plan: it was seen to when that was done.
+    known = [id for id in ids if (container_of(id) or id) in index.raw]
+    unfinished = [id for id in known if _is_unfinished(records.get(id, Record()), kinds)]
     for id in unfinished:
         if index.kind(id) == "group" and not records[id].get("rung"):
             await _leave_inside(id, whole, context, although_cancelled)
@@ -107,16 +128,22 @@ async def leave(
 ) -> JsonObject:
     """The command by which a plan has a group of it leave nothing unfinished. See `take_back`."""
     del seen
-    although = bool(command.args.get("although_cancelled"))
-    ids = list(state.get("records") or {})
-    await take_back(ids, state, context, change, although_cancelled=although)
+    if command.args.get("although_cancelled"):
+        await _one_by_one(state, context, change)
+    else:
+        await take_back(list(state.get("records") or {}), state, context, change)
     return {"applied": "leave"}
 
 
 async def _leave_inside(
     id: str, state: TaskState, context: TaskContext, although_cancelled: bool
 ) -> None:
-    """Raises Refused: a way back inside is blocked. A group that has no thread has left nothing."""
+    """Have a group leave nothing unfinished inside; one that has no thread has left nothing.
+
+    Raises:
+        Refused: a way back inside is blocked.
+        NotYet: the task is stopped meanwhile.
+    """
     record = (state.get("records") or {}).get(id) or Record()
     if not record.get("attempt") or "taken_back" in record:
         return
@@ -134,3 +161,5 @@ async def _leave_inside(
     error = found.outcome.get("error")
     if error and error["code"] == BLOCKED:
         raise Refused(BLOCKED, error["message"])
+    if error and context.control.stopping() in ("cancel", "now") and not although_cancelled:
+        raise NotYet

@@ -31,6 +31,9 @@ from surefoot.tools.worker_pool import WorkerPool
 from surefoot.tools.worker_process import ArtifactDesk, Job, refused
 
 KEY_WITHIN_S = 30.0
+CHECKS = 3
+"""How often a check is run whose process dies in it."""
+
 CHECK_WITHIN_S = 120.0
 
 
@@ -157,13 +160,21 @@ class ChildToolHost:
     async def check(self, call: str, context: JsonObject) -> bool | str:
         """Run a `python` check in a tool process; a text says why it failed.
 
+        Once more where its process died: somebody may have killed it, which says nothing of what
+        is checked.
+
         `context["timeout_seconds"]` bounds it (default 120 s), `context["subtask"]` names whom a
         `cut` must be about to end it.
         """
         limit = context.get("timeout_seconds") or CHECK_WITHIN_S
         job = self._job(str(context.get("subtask") or ""), 0, float(limit))
         full = {"task_id": self._task_id, "workspace": str(self._workspace), **context}
-        reply = await self._pool.run(job, message({"op": "check", "call": call, "context": full}))
+        asked = message({"op": "check", "call": call, "context": full})
+        reply = await self._pool.run(job, asked)
+        for _ in range(CHECKS - 1):
+            if reply.status != "crashed":
+                break
+            reply = await self._pool.run(job, asked)
         if reply.status != "ok":
             return f"{call}: {reply.message}"
         if isinstance(reply.value, bool | str):
