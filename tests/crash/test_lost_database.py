@@ -153,15 +153,17 @@ async def test_votes_go_on_over_lost_connections_and_pay_for_no_ballot_twice(
     settings: Settings, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, asked = Scene(settings, tmp_path / "files"), Counter[str]()
-    cutting, cuts = threading.Lock(), list[int]()
+    counting, cutting, cuts = threading.Lock(), threading.Lock(), list[int]()
 
     def answer(seen: Seen) -> Said:
         voter = next(f"v{n}" for n in range(VOTERS) if seen.says(f"[v{n}]"))
-        asked[voter] += 1
-        if asked[voter] in CUT_AT:
+        with counting:  # one that was given up may still be answered beside the next
+            asked[voter] += 1
+            number = asked[voter]
+        if number in CUT_AT:
             with cutting:  # else they cut each other
                 cuts.append(sql.cut_connections())
-        return finish(BALLOTS[min(asked[voter], len(BALLOTS)) - 1])
+        return finish(BALLOTS[min(number, len(BALLOTS)) - 1])
 
     votes = {"ahead_by": AHEAD_BY, "max_samples": 15}
     voters = [
