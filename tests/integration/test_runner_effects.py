@@ -104,7 +104,16 @@ TOOLS = [probed, measured, blind, undoable, keyed, make]
 '''
 
 CHECKS = """
-import time
+import os, signal, time
+from pathlib import Path
+def killed_once(context):
+    mark = Path(context.workspace) / "killed"
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return True
+def always_killed(context):
+    os.kill(os.getpid(), signal.SIGKILL)
 def good(context):
     return context.result == 1 and context.artifacts["x.txt"].read_text().startswith("aaa")
 def bad(context):
@@ -272,6 +281,8 @@ async def test_artifacts_pass_from_one_subtask_to_a_file_tool(real: Real) -> Non
         ({"type": "python", "call": "my_checks:good"}, None),
         ({"type": "python", "call": "my_checks:bad"}, "too short"),
         ({"type": "python", "call": "my_checks:missing"}, "missing"),
+        ({"type": "python", "call": "my_checks:killed_once"}, None),
+        ({"type": "python", "call": "my_checks:always_killed"}, "always_killed"),
         ({"type": "artifact", "name": "x.txt", "regex": "^a+!$"}, None),
         ({"type": "artifact", "name": "x.txt", "regex": "b+"}, "nothing in it matches"),
     ],

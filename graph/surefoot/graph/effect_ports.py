@@ -48,6 +48,19 @@ class EffectRow:
     rolled_back: bool = False
     """The work that did it was taken back; the effect stands and answers who means it again."""
 
+    def call(self, task_id: str) -> EffectCall:
+        """The call of a task that it recorded, to be settled."""
+        return EffectCall(
+            task_id=task_id,
+            key=self.key,
+            scope=self.scope,
+            subtask=self.subtask,
+            attempt=self.attempt,
+            tool=self.tool,
+            effect=self.effect,
+            args=self.args,
+        )
+
 
 class Ledger(Protocol):
     """The effect ledger: intent before a call, outcome after it, one row per (task, key, scope)."""

@@ -5,7 +5,6 @@ Whatever becomes of its subtask then, nobody asks again, and `effects` says what
 
 from typing import cast
 
-from surefoot.graph.effect_ports import EffectCall, EffectRow
 from surefoot.graph.plain import compact_json, fits_inline
 from surefoot.graph.values import JsonObject, Question, StoredValue
 from surefoot.nodes.context import TaskContext
@@ -34,25 +33,12 @@ async def record_outcome(question: Question, answer: JsonObject, context: TaskCo
     row = await context.ledger.find(context.task_id, key, scope)
     if row is None or row.state != "intent":
         return
-    call = _call(row, context)
+    call = row.call(context.task_id)
     if choice == "not_done":
         await context.ledger.settle(call, "failed", note=DID_NOT)
         return
     result = await _stored(answer, context)
     await context.ledger.settle(call, "done", result=result, note=HAPPENED)
-
-
-def _call(row: EffectRow, context: TaskContext) -> EffectCall:
-    return EffectCall(
-        task_id=context.task_id,
-        key=row.key,
-        scope=row.scope,
-        subtask=row.subtask,
-        attempt=row.attempt,
-        tool=row.tool,
-        effect=row.effect,
-        args=row.args,
-    )
 
 
 async def _stored(answer: JsonObject, context: TaskContext) -> StoredValue:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from surefoot.graph.attempts import DEFAULTS, full_jitter_delay_s, max_tries
 from surefoot.graph.keys import given_key
-from surefoot.graph.ports import Draw, EffectCall, EffectRow, Ledger, ToolCall, ToolHost, ToolSpec
+from surefoot.graph.ports import Draw, EffectRow, Ledger, ToolCall, ToolHost, ToolSpec
 from surefoot.graph.values import Json
 from surefoot.tools.bindings import ValueCache
 from surefoot.tools.prohibitions import Prohibitions
@@ -27,20 +27,6 @@ NOT_THERE = "its probe says that it did not happen"
 TAKEN_BACK = "its compensation took it back"
 
 BACKOFF_S = 0.5
-
-
-def entry_of_row(task_id: str, row: EffectRow) -> EffectCall:
-    """A row as the call that it recorded."""
-    return EffectCall(
-        task_id=task_id,
-        key=row.key,
-        scope=row.scope,
-        subtask=row.subtask,
-        attempt=row.attempt,
-        tool=row.tool,
-        effect=row.effect,
-        args=row.args,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +61,7 @@ class Compensations:
         spec = self.host.specs.get(row.tool)
         if spec is None:
             return f"there is no tool {row.tool!r} any more"
-        entry, call = entry_of_row(self.task_id, row), self.call_of(row, spec, writes)
+        entry, call = row.call(self.task_id), self.call_of(row, spec, writes)
         known = None if row.result is None else await self.values.load(row.result)
         if row.state == "intent" and spec.has_probe:
             stands, known = await self._asked(call, known)
@@ -93,7 +79,7 @@ class Compensations:
     async def begin(self, row: EffectRow) -> None:
         """From here on nobody knows what of it stands, until it is settled."""
         if row.state == "done":
-            entry = entry_of_row(self.task_id, row)
+            entry = row.call(self.task_id)
             await self.ledger.settle(
                 entry, "intent", result=row.result, artifacts=row.artifacts, note=TAKING_BACK
             )

@@ -167,14 +167,14 @@ class ChildToolHost:
         `cut` must be about to end it.
         """
         limit = context.get("timeout_seconds") or CHECK_WITHIN_S
-        job = self._job(str(context.get("subtask") or ""), 0, float(limit))
+        subtask = str(context.get("subtask") or "")
         full = {"task_id": self._task_id, "workspace": str(self._workspace), **context}
         asked = message({"op": "check", "call": call, "context": full})
-        reply = await self._pool.run(job, asked)
+        reply = await self._pool.run(self._job(subtask, 0, float(limit)), asked)
         for _ in range(CHECKS - 1):
             if reply.status != "crashed":
                 break
-            reply = await self._pool.run(job, asked)
+            reply = await self._pool.run(self._job(subtask, 0, float(limit)), asked)
         if reply.status != "ok":
             return f"{call}: {reply.message}"
         if isinstance(reply.value, bool | str):

@@ -11,7 +11,7 @@ from surefoot.graph.ports import EffectRow, Ledger, WorkOrder
 from surefoot.graph.shapes import is_object
 from surefoot.graph.values import Json, JsonObject, Question
 from surefoot.tools.call_requests import CallRequests
-from surefoot.tools.compensating import Compensations, entry_of_row
+from surefoot.tools.compensating import Compensations
 from surefoot.tools.effect_questions import shown_args, undo_of
 from surefoot.tools.outcomes import PersonNeeded
 from surefoot.tools.stopping import Stop
@@ -58,7 +58,7 @@ class TakingBack:
         begins = f"undo_failed-{row.subtask.replace('/', '.')}-"
         begins += f"{undo_of(row.key, row.scope, row.attempt)}-"
         if any(id.startswith(begins) and _is_undone(answer) for id, answer in said.items()):
-            entry = entry_of_row(self.compensations.task_id, row)
+            entry = row.call(self.compensations.task_id)
             await self.ledger.settle(entry, "compensated", note=BY_HAND)
             return None
         why = await self.compensations.take_back(row, stop)

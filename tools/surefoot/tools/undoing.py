@@ -21,7 +21,6 @@ from surefoot.tools.compensating import (
     TAKEN_BACK,
     TAKING_BACK,
     Compensations,
-    entry_of_row,
 )
 from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.effect_questions import ask_undo, shown_args, undo_of, what_about_undo
@@ -172,7 +171,7 @@ class Undoing:
     ) -> None:
         about = undo_of(row.key, row.scope, row.attempt)
         if what_about_undo(order, about) == "undone":
-            await self.ledger.settle(entry_of_row(order.task_id, row), "compensated", note=BY_HAND)
+            await self.ledger.settle(row.call(order.task_id), "compensated", note=BY_HAND)
             return
         why = await self.compensations.take_back(row, stop, writes=writes)
         if why is not None:
@@ -217,7 +216,7 @@ class Undoing:
             await self.compensations.begin(row)
         await self._undo(order, scope, stop, attempt)
         for row in own:
-            await self.ledger.settle(entry_of_row(order.task_id, row), "compensated", note=CLEARED)
+            await self.ledger.settle(row.call(order.task_id), "compensated", note=CLEARED)
 
     async def _undo(self, order: WorkOrder, scope: Scope, stop: Stop, attempt: int) -> None:
         """Run the `undo` of one attempt, once."""
