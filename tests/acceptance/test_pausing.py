@@ -9,6 +9,7 @@ import pytest
 from model_server import ModelServer, finish, refuse, say_json
 from scenes import Scene, lines, subtask, task, until
 
+from surefoot.graph import attempts
 from surefoot.graph.settings import Settings
 
 STOPPING = "select 1 from surefoot.tasks where stopping and status = 'running'"
@@ -163,8 +164,15 @@ def test_a_pause_that_nobody_applied_does_not_pause_the_go_that_follows(
 
 
 async def test_the_wait_before_a_retry_is_paused_and_the_retry_comes_after_it(
-    scene: Scene, log: Path, tmp_path: Path
+    scene: Scene, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The wait is drawn, and a short one would be over before anybody could see it.
+    delay_s = attempts.full_jitter_delay_s
+
+    def longest(failed: int, *, backoff_s: float, draw: float) -> float:
+        return delay_s(failed, backoff_s=backoff_s, draw=1.0)
+
+    monkeypatch.setattr(attempts, "full_jitter_delay_s", longest)
     gate = tmp_path / "open"
     args = {"file": str(log), "open": str(gate)}
     slow = {"max_attempts": 2, "backoff_seconds": 10_000}
