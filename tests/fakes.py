@@ -265,6 +265,9 @@ class FakeStore:
     async def missing(self, wanted: Sequence[str]) -> set[str]:
         return {sha256 for sha256 in wanted if sha256 not in self.blobs}
 
+    async def refresh(self, wanted: Sequence[str]) -> set[str]:
+        return await self.missing(wanted)
+
     async def damaged(
         self, wanted: Sequence[str], *, most_bytes: int | None = None
     ) -> tuple[int, set[str]]:

@@ -42,6 +42,9 @@ class MemoryStore:
     async def missing(self, wanted: Sequence[str]) -> set[str]:
         return set(wanted) - self.blobs.keys()
 
+    async def refresh(self, wanted: Sequence[str]) -> set[str]:
+        return await self.missing(wanted)
+
     async def damaged(
         self, wanted: Sequence[str], *, most_bytes: int | None = None
     ) -> tuple[int, set[str]]:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ import pytest
 from conftest import Sql
 from snapshot_world import CountingStore, open_again, put, tree
 
+from surefoot.checkpointing.artifacts import key_of
 from surefoot.checkpointing.database import Database
+from surefoot.checkpointing.file_contents import RENEW_S
 from surefoot.checkpointing.lease import Lease
+from surefoot.checkpointing.outbox import Fence
 from surefoot.checkpointing.workspace import WorkspaceSnapshots
 from surefoot.graph.errors import LeaseLost, PermanentError
+from surefoot.graph.ports import Manifest
 
 LONG_AGO_NS = 1_600_000_000_000_000_000
 
@@ -205,6 +210,17 @@ async def test_a_workspace_that_is_not_there_yet_holds_nothing(
 # --- unchanged files -----------------------------------------------------------------------------
 
 
+def store_path(store: CountingStore, sha256: str) -> Path:
+    """Where a content lies."""
+    assert store.root is not None
+    return store.root / key_of(sha256)
+
+
+def blob(store: CountingStore, taken: Manifest) -> Path:
+    """Where a large manifest lies."""
+    return store_path(store, taken.stored.get("sha256", ""))
+
+
 def age(root: Path) -> int:
     """The time a minute ahead: for a snapshot taken then all files here are old."""
     return max(p.lstat().st_ctime_ns for p in root.rglob("*")) + 60_000_000_000
@@ -222,19 +238,85 @@ async def test_unchanged_files_are_neither_read_nor_stored_again(
     put(root, {f"d{n % 7}/f{n}.txt": f"content {n}" for n in range(100)})
     monkeypatch.setattr("surefoot.checkpointing.file_scan.time.time_ns", lambda: age(root))
     first = await workspace.take()
+    whole = first.stored.get("sha256")
     store.puts.clear()
     second = await workspace.take()
-    assert store.puts == [second.stored.get("size")]
-    assert second.stored == first.stored
+    assert store.puts == []
+    assert second.stored.get("value", {})["base"] == whole
+    assert (second.files, second.bytes) == (first.files, first.bytes)
     put(root, {"d0/f0.txt": "another", "d1/new.txt": "new"})
-    store.puts.clear()
     third = await workspace.take()
-    assert sorted(store.puts) == [3, 7, third.stored.get("size")]
+    assert sorted(store.puts) == [3, 7]
+    assert set(third.stored.get("value", {})["entries"]) == {"d0/f0.txt", "d1/new.txt"}
     await workspace.before("s", 1, ["**"])
-    other = open_again(root, store, database, lease)
     store.puts.clear()
-    await other.take()
-    assert store.puts == [third.stored.get("size")]
+    other = open_again(root, store, database, lease)
+    await other.before("t", 1, ["**"])
+    assert store.puts == []
+    first_row, second_row = sql.rows("select manifest from surefoot.snapshots order by id")
+    assert second_row["manifest"]["value"]["base"] == first_row["manifest"]["sha256"]
+
+
+async def test_what_only_says_what_has_changed_is_put_back_like_a_whole_one(
+    workspace: WorkspaceSnapshots,
+    root: Path,
+    store: CountingStore,
+    database: Database,
+    lease: Lease,
+    sql: Sql,
+) -> None:
+    put(root, {f"d{n % 7}/f{n}.txt": f"content {n}" for n in range(100)})
+    await workspace.before("s", 1, ["**"])
+    (root / "d0/f0.txt").unlink()
+    put(root, {"d1/f1.txt": "another", "d1/new.txt": "new"})
+    was = tree(root)
+    other = open_again(root, store, database, lease)
+    await other.before("s", 2, ["**"])
+    bases = "select manifest -> 'value' ? 'base' as has from surefoot.snapshots order by id"
+    assert [row["has"] for row in sql.rows(bases)] == [None, True]
+    put(root, {"d0/f0.txt": "back", "d1/f1.txt": "x", "d2/f2.txt": "x"})
+    (root / "d1/new.txt").unlink()
+    await open_again(root, store, database, lease).put_back("s", 2)
+    assert tree(root) == was
+
+
+async def test_where_the_whole_one_is_gone_another_is_written(
+    workspace: WorkspaceSnapshots, root: Path, store: CountingStore
+) -> None:
+    put(root, {f"f{n}.txt": f"content {n}" for n in range(20)})
+    first = await workspace.take()
+    blob(store, first).unlink()
+    second = await workspace.take()
+    assert second.stored.get("sha256") is not None
+    put(root, {"f0.txt": "another"})
+    await workspace.restore(second.stored)
+    assert (root / "f0.txt").read_text() == "content 0"
+
+
+async def test_what_no_row_names_yet_stays_young_for_as_long_as_it_is_relied_on(
+    root: Path,
+    home: Path,
+    store: CountingStore,
+    database: Database,
+    lease: Lease,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = time.time()
+    fence = Fence(database, lease)
+    workspace = WorkspaceSnapshots(root, store=store, fence=fence, clock=lambda: now)
+    put(root, {"a.txt": "a", "swept.txt": "swept"})
+    monkeypatch.setattr("surefoot.checkpointing.file_scan.time.time_ns", lambda: age(root))
+    await workspace.take()
+    long_ago = now - 3000.0
+    kept, swept = (store_path(store, hashlib.sha256(text).hexdigest()) for text in (b"a", b"swept"))
+    os.utime(kept, (long_ago, long_ago))
+    swept.unlink()
+    now += RENEW_S + 1
+    taken = await workspace.take()
+    assert kept.stat().st_mtime > long_ago
+    put(root, {"a.txt": "x", "swept.txt": "x"})
+    await workspace.restore(taken.stored)
+    assert (root / "swept.txt").read_text() == "swept"
 
 
 async def test_a_file_written_at_the_moment_of_the_snapshot_is_read_again(

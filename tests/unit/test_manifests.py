@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefoot.checkpointing.file_differences import compare
+from surefoot.checkpointing.manifest_bases import ManifestBases
 from surefoot.checkpointing.manifests import (
     Entry,
     Listing,
+    base_of,
     dump,
+    dump_delta,
     from_text,
-    line,
     parse,
-    referenced,
     to_text,
 )
 from surefoot.graph.errors import PermanentError
@@ -52,22 +53,49 @@ def test_different_names_stay_different() -> None:
 
 def test_a_document_comes_back_whole_and_does_not_depend_on_the_order() -> None:
     entries = {"b": file(), "a\udc80": Entry(kind="symlink", mode=0o777, target="x"), "d": folder()}
-    lines = {path: line(path, entry) for path, entry in entries.items()}
-    document = dump(lines, ["out/**"])
-    assert dump(dict(reversed(lines.items())), ["out/**"]) == document
+    document = dump(Listing(entries=entries, writes=("out/**",)))
+    backwards = dict(reversed(entries.items()))
+    assert dump(Listing(entries=backwards, writes=("out/**",))) == document
     listing = parse(json.loads(document))
     assert (dict(listing.entries), listing.writes) == (entries, ("out/**",))
-    assert (listing.files, listing.bytes) == (2, 3)
+    assert listing.totals() == (2, 3)
 
 
-def test_what_a_manifest_needs_is_named_for_those_who_clean_up() -> None:
-    sparse = Entry(kind="file", mode=0o644, size=99, blocks=[(0, A), (7, B)])
-    entries = {"s": sparse, "f": file(), "d": folder()}
-    lines = {path: line(path, entry) for path, entry in entries.items()}
-    assert sorted(referenced(json.loads(dump(lines, None)))) == [A, A, B]
+ENTRIES = st.dictionaries(
+    st.sampled_from([f"d/{n}" for n in range(12)] + ["\udc80", "back\\slash"]),
+    st.sampled_from([file(), file(B), folder()]),
+)
 
 
-@pytest.mark.parametrize("document", [None, [], {}, {"format": 2, "entries": {}}])
+@given(ENTRIES, ENTRIES)
+def test_what_differs_from_a_whole_one_comes_back_with_it(
+    then: dict[str, Entry], now: dict[str, Entry]
+) -> None:
+    changed = {path: entry for path, entry in now.items() if then.get(path) != entry}
+    document = json.loads(dump_delta(A, changed, then.keys() - now.keys(), None))
+    assert base_of(document) == A
+    assert dict(parse(document, Listing(entries=then)).entries) == now
+
+
+def test_little_that_has_changed_is_written_alone_and_much_as_a_whole() -> None:
+    bases = ManifestBases()
+    many = {f"f{n}": file() for n in range(80)}
+    document, is_whole = bases.dumped(Listing(entries=many))
+    assert is_whole and base_of(json.loads(document)) is None
+    bases.remember(A, Listing(entries=many))
+    few = many | {f"f{n}": file(B) for n in range(8)}
+    del few["f79"]
+    document, is_whole = bases.dumped(Listing(entries=few))
+    assert not is_whole and base_of(json.loads(document)) == A
+    assert len(json.loads(document)["entries"]) == 8 and json.loads(document)["gone"] == ["f79"]
+    assert bases.dumped(Listing(entries=few | {"f20": file(B)}))[1]
+    assert bases.dumped(Listing(entries=few, writes=("f*",)))[1], "of other globs nothing is known"
+    for n in range(8):
+        bases.remember(B, Listing(entries=many, writes=(f"{n}",)))
+    assert bases.of(None) is None and bases.of(["7"]) == B, "only the newest are remembered"
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"format": 2, "entries": {}}, {"format": 3}])
 def test_something_else_is_no_manifest(document: object) -> None:
     with pytest.raises(PermanentError):
         parse(document)

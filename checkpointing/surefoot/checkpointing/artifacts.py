@@ -11,7 +11,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
@@ -100,14 +100,15 @@ class ObjectArtifacts:
         """Those of many blobs that are not there; locally by one look each, in one thread."""
         if self.root is not None:
             return await asyncio.to_thread(self._missing_here, wanted)
-        turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+        return await _refused(wanted, lambda sha256: self._size(sha256) is not None)
 
-        async def lost(sha256: str) -> bool:
-            async with turns:
-                return not await self.exists(sha256)
-
-        found = await asyncio.gather(*(lost(sha256) for sha256 in wanted))
-        return {sha256 for sha256, gone in zip(wanted, found, strict=True) if gone}
+    async def refresh(self, wanted: Sequence[str]) -> set[str]:
+        """Make blobs young, as a put does; returns those for which it takes a new put."""
+        if self.root is not None:
+            return await asyncio.to_thread(
+                lambda: {sha256 for sha256 in wanted if not self._is_young_again(sha256)}
+            )
+        return await _refused(wanted, self._is_young_again)
 
     async def damaged(
         self, wanted: Sequence[str], *, most_bytes: int | None = None
@@ -201,6 +202,10 @@ class ObjectArtifacts:
         except FileNotFoundError:
             return False
         return time.time() - put < YOUNG_SECONDS
+
+    def _is_young_again(self, sha256: str) -> bool:
+        with translated():
+            return self._wanted_again(key_of(sha256))
 
     def _get_bytes(self, sha256: str) -> bytes:
         content = b"".join(self._read(sha256))
@@ -313,6 +318,18 @@ class ObjectArtifacts:
                     file.unlink()
                     removed += 1
         return removed
+
+
+async def _refused(wanted: Sequence[str], look: Callable[[str], bool]) -> set[str]:
+    """Those of many blobs of a store that is elsewhere for which a look says no."""
+    turns = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    async def refused(sha256: str) -> bool:
+        async with turns:
+            return not await asyncio.to_thread(look, sha256)
+
+    found = await asyncio.gather(*(refused(sha256) for sha256 in wanted))
+    return {sha256 for sha256, no in zip(wanted, found, strict=True) if no}
 
 
 class _Digest(Protocol):

@@ -2,12 +2,17 @@
 
 What was stored is remembered by path and metadata. As git does, a file that was written about when
 it was read is not trusted by its metadata: it is read again the next time.
+
+What this process has stored may be in no row yet, and who sweeps the store spares only what is
+young. So it is made young again from time to time, for as long as it is relied on.
 """
 
 import asyncio
 import hashlib
 import os
 import stat
+import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,14 +33,17 @@ from surefoot.checkpointing.manifests import (
     Listing,
     bare_entry,
     closed_entry,
-    line,
+    contents_of,
     to_text,
     way_entry,
 )
-from surefoot.graph.ports import ArtifactStore
+from surefoot.graph.ports import ArtifactStore, Clock
 
 RACY_NS = 2_000_000_000
 """Clocks of file systems are this coarse, or this far from ours, at most."""
+
+RENEW_S = 900.0
+"""Before what is stored is so old, it is made young again; beside a worker an hour is spared."""
 
 AT_ONCE = 8
 """Files that are read at a time; each is held in memory up to a block."""
@@ -51,15 +59,23 @@ class _Opened:
 
 
 class FileContents:
-    """What is known of the files below one root. Use it in one loop."""
+    """What is known of the files below one root. Use it in one loop.
 
-    def __init__(self, root: str, store: ArtifactStore) -> None:
+    Args:
+        root: the folder.
+        store: where contents lie.
+        clock: POSIX seconds.
+    """
+
+    def __init__(self, root: str, store: ArtifactStore, clock: Clock = time.time) -> None:
         self._root = root
-        self._store = store
+        self._store, self._clock = store, clock
         self.stamps: dict[str, Stamp] = {}
         """Of the files whose content lies in the store and whose metadata is trusted."""
-        self._known: dict[str, tuple[Entry, str]] = {}
-        """Their entries and lines."""
+        self._known: dict[str, Entry] = {}
+        """Their entries."""
+        self._put: deque[tuple[float, str]] = deque()
+        """When which of them were stored here, or made young again, in that order."""
         self._places = asyncio.Semaphore(AT_ONCE)
         self._large = asyncio.Lock()
 
@@ -69,8 +85,28 @@ class FileContents:
             if "inode" in entry and path not in self._known:
                 self._know(path, _stamp_of(entry), entry)
 
-    async def describe(self, seen: Scan) -> tuple[dict[str, Entry], dict[str, str]]:
-        """Entries and lines of what a walk that knew our `stamps` found; the contents are stored.
+    async def renew(self) -> None:
+        """Make young again what was stored here some time ago; what is gone is not known any more.
+
+        Raises:
+            ArtifactsUnavailable: from the store.
+        """
+        now, due = self._clock(), dict[str, Entry]()
+        while self._put and self._put[0][0] < now - RENEW_S:
+            path = self._put.popleft()[1]
+            if path in self._known:
+                due[path] = self._known[path]
+        if not due:
+            return
+        gone = await self._store.refresh([sha for e in due.values() for sha in contents_of(e)])
+        for path, entry in due.items():
+            if gone.isdisjoint(contents_of(entry)):
+                self._put.append((now, path))
+            else:
+                del self._known[path], self.stamps[path]
+
+    async def describe(self, seen: Scan) -> dict[str, Entry]:
+        """Entries of what a walk that knew our `stamps` found; the contents are stored.
 
         What vanished meanwhile is left out; what cannot be read is marked `unreadable`.
 
@@ -78,25 +114,18 @@ class FileContents:
             WorkspaceUnavailable: a file keeps changing, or cannot be read.
             ArtifactsUnavailable: from the store.
         """
-        entries, lines, unknown = await asyncio.to_thread(self._describe_known, seen)
+        entries, unknown = await asyncio.to_thread(self._describe_known, seen)
         for start in range(0, len(unknown), 1000):
             part = unknown[start : start + 1000]
             kept = await asyncio.gather(*(self.keep(path, seen.started_ns) for path in part))
-            for path, entry in zip(part, kept, strict=True):
-                if entry is not None:
-                    entries[path], lines[path] = entry, self._line(path, entry)
-        return entries, lines
+            entries |= {p: entry for p, entry in zip(part, kept, strict=True) if entry is not None}
+        return entries
 
-    def _describe_known(self, seen: Scan) -> tuple[dict[str, Entry], dict[str, str], list[str]]:
-        entries: dict[str, Entry] = {}
-        lines: dict[str, str] = {}
-        unknown: list[str] = []
-        for path in seen.same:
-            kept = self._known.get(path)
-            if kept is None:
-                unknown.append(path)  # forgotten since the walk
-            else:
-                entries[path], lines[path] = kept
+    def _describe_known(self, seen: Scan) -> tuple[dict[str, Entry], list[str]]:
+        known = self._known
+        entries = {path: known[path] for path in seen.same if path in known}
+        # What is not there was forgotten since the walk.
+        unknown = [path for path in seen.same if path not in entries]
         for path, found in seen.found.items():
             entry = self.without_content(path, found)
             if entry is None or entry.get("kind") == "file":
@@ -104,11 +133,10 @@ class FileContents:
                 continue
             if path in seen.unreadable:
                 entry["unreadable"] = True
-            entries[path], lines[path] = entry, line(path, entry)
+            entries[path] = entry
         for path, found in seen.way.items():
-            entry = way_entry(found)
-            entries[path], lines[path] = entry, line(path, entry)
-        return entries, lines, unknown
+            entries[path] = way_entry(found)
+        return entries, unknown
 
     def without_content(self, path: str, found: os.stat_result) -> Entry | None:
         """What can be told without opening anything; None: it is gone, or is no link any more."""
@@ -151,18 +179,16 @@ class FileContents:
         """The entry with the marks by which it is known again, unless it is too young for that."""
         if len(self._known) > MAX_ENTRIES:
             self._known, self.stamps = {}, {}
+            self._put.clear()
         if max(found.st_mtime_ns, found.st_ctime_ns) < started_ns - RACY_NS:
             entry["ctime_ns"], entry["inode"] = found.st_ctime_ns, found.st_ino
             self._know(path, stamp(found), entry)
+            self._put.append((self._clock(), path))
         return entry
 
     def _know(self, path: str, as_it_is: Stamp, entry: Entry) -> None:
-        self._known[path] = entry, line(path, entry)
+        self._known[path] = entry
         self.stamps[path] = as_it_is
-
-    def _line(self, path: str, entry: Entry) -> str:
-        kept = self._known.get(path)
-        return kept[1] if kept is not None and kept[0] is entry else line(path, entry)
 
     # --- contents ----------------------------------------------------------------------------
 

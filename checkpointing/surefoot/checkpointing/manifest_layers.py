@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from surefoot.checkpointing.manifests import Entry, Listing, dump, line
+from surefoot.checkpointing.manifests import Entry, Listing
 from surefoot.graph.path_globs import matches_any
 
 
@@ -29,9 +29,3 @@ def layered(listings: Sequence[Listing]) -> Listing:
         if globs is not None:
             globs += [glob for glob in about if glob not in globs]
     return Listing(entries=entries, writes=None if globs is None else tuple(globs))
-
-
-def dumped(listing: Listing) -> str:
-    """The listing as a document."""
-    lines = {path: line(path, entry) for path, entry in listing.entries.items()}
-    return dump(lines, listing.writes)

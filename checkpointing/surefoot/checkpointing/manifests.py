@@ -1,16 +1,18 @@
 """Manifests: what lay in a workspace, as a JSON document whose contents are blobs of the store.
 
     {"format": 1, "writes": null | [glob ...], "entries": {path: entry ...}}
+    {"format": 2, "base": sha256, "gone": [path ...], "writes": ..., "entries": {path: entry ...}}
 
-The entries are sorted, so what has not changed gives the same bytes and is stored once. Times and
-inode of a file are there so that a later snapshot knows unchanged files without reading them.
+The second says only what differs from the stored first one that it names. Everything is sorted, so
+what has not changed gives the same bytes and is stored once. Times and inode of a file are there so
+that a later snapshot knows unchanged files without reading them.
 """
 
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, cast
 
@@ -18,7 +20,7 @@ from surefoot.graph.errors import PermanentError
 from surefoot.graph.path_globs import leads_to, matches_any
 from surefoot.graph.values import Json, JsonObject
 
-FORMAT = 1
+WHOLE, DELTA = 1, 2
 
 Kind = Literal["file", "dir", "symlink", "other"]
 """`other`: a socket, a pipe or a device; it is named and has no content."""
@@ -54,15 +56,10 @@ class Listing:
     writes: tuple[str, ...] | None = None
     """The globs it is about; None = the whole workspace."""
 
-    @property
-    def files(self) -> int:
-        """How many files and links."""
-        return sum(1 for entry in self.entries.values() if entry.get("kind") in ("file", "symlink"))
-
-    @property
-    def bytes(self) -> int:
-        """How large they are together, as far as they are known."""
-        return sum(entry.get("size", 0) for entry in self.entries.values())
+    def totals(self) -> tuple[int, int]:
+        """How many files and links, and their bytes together, as far as they are known."""
+        files = sum(1 for e in self.entries.values() if e.get("kind") in ("file", "symlink"))
+        return files, sum(entry.get("size", 0) for entry in self.entries.values())
 
     def below(self, writes: Sequence[str] | None) -> "Listing":
         """The part of it that further globs mean, with the folders on the way to it."""
@@ -108,43 +105,58 @@ def _read(match: re.Match[str]) -> str:
     return chr(int(match[2], 16)) if match[2] else "\\"
 
 
-def line(path: str, entry: Entry) -> str:
-    """An entry as it stands in the document."""
-    text = json.dumps(entry, separators=(",", ":"), sort_keys=True)
-    return f"{json.dumps(to_text(path))}:{text}"
+def dump(listing: Listing) -> bytes:
+    """The document of a whole listing."""
+    return _dumped({"format": WHOLE}, listing.entries, listing.writes)
 
 
-def dump(lines: Mapping[str, str], writes: Sequence[str] | None) -> str:
-    """The document of entries, each given by its path as its `line`."""
-    globs = "null" if writes is None else json.dumps([to_text(glob) for glob in writes])
-    body = ",\n".join(map(lines.__getitem__, sorted(lines)))
-    return f'{{"format":{FORMAT},"writes":{globs},"entries":{{{body}}}}}'
+def dump_delta(
+    base: str, changed: Mapping[str, Entry], gone: Iterable[str], writes: Sequence[str] | None
+) -> bytes:
+    """The document of what differs from the whole one that is stored under a sha256."""
+    lead: JsonObject = {"format": DELTA, "base": base, "gone": sorted(map(to_text, gone))}
+    return _dumped(lead, changed, writes)
 
 
-def parse(document: Json) -> Listing:
+def _dumped(lead: JsonObject, entries: Mapping[str, Entry], writes: Sequence[str] | None) -> bytes:
+    document = {
+        **lead,
+        "writes": None if writes is None else [to_text(glob) for glob in writes],
+        "entries": {to_text(path): entry for path, entry in entries.items()},
+    }
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
+
+
+def base_of(document: Json) -> str | None:
+    """The sha256 of the whole manifest that a document builds on; None = it is whole itself."""
+    if isinstance(document, dict) and cast("JsonObject", document).get("format") == DELTA:
+        return str(cast("JsonObject", document)["base"])
+    return None
+
+
+def parse(document: Json, base: Listing | None = None) -> Listing:
     """A manifest as it was dumped.
 
+    Args:
+        document: the document.
+        base: the listing of its `base_of`, where it has one.
+
     Raises:
-        PermanentError: it is none, or of a later format.
+        PermanentError: it is none, or of a later format, or its base is not given.
     """
-    if not isinstance(document, dict) or cast("JsonObject", document).get("format") != FORMAT:
+    known = cast("JsonObject", document) if isinstance(document, dict) else JsonObject()
+    if known.get("format") != (WHOLE if base is None else DELTA):
         raise PermanentError("a stored manifest of the workspace cannot be read by this version")
-    known = cast("JsonObject", document)
     writes = known["writes"]
+    entries = {from_text(path): entry for path, entry in known["entries"].items()}
+    if base is not None:
+        entries = {**base.entries, **entries}
+        for path in known["gone"]:
+            entries.pop(from_text(path), None)
     return Listing(
-        entries={from_text(path): entry for path, entry in known["entries"].items()},
+        entries=entries,
         writes=None if writes is None else tuple(from_text(glob) for glob in writes),
     )
-
-
-def referenced(document: Json) -> Iterator[str]:
-    """The sha256 of every blob that a manifest's contents lie in (retention keeps those).
-
-    Raises:
-        PermanentError: see `parse`.
-    """
-    for entry in parse(document).entries.values():
-        yield from contents_of(entry)
 
 
 def contents_of(entry: Entry) -> list[str]:

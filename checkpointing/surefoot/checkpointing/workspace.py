@@ -1,8 +1,9 @@
 """Snapshots of the folder that tools work in (`ports.Workspace`).
 
-A manifest names what lies there (see `manifests`); the contents are blobs of the artifact store,
-durable before the manifest is, and the manifest before the row that points to it. What an attempt
-found before it began is a row of `snapshots`, written behind the lease's fence.
+A manifest names what lies there (see `manifests`), or what of it has changed since a stored one.
+The contents are blobs of the artifact store, durable before the manifest is, and the manifest
+before the row that points to it. What an attempt found before it began is a row of `snapshots`,
+written behind the lease's fence.
 """
 
 import asyncio
@@ -18,8 +19,9 @@ from pathlib import Path
 from surefoot.checkpointing.file_contents import FileContents
 from surefoot.checkpointing.file_scan import WorkspaceUnavailable, scan
 from surefoot.checkpointing.file_writing import FileWriter
-from surefoot.checkpointing.manifest_layers import dumped, layered
-from surefoot.checkpointing.manifests import Entry, Listing, dump, line, parse, to_text
+from surefoot.checkpointing.manifest_bases import ManifestBases
+from surefoot.checkpointing.manifest_layers import layered
+from surefoot.checkpointing.manifests import Listing, base_of, dump, parse, to_text
 from surefoot.checkpointing.outbox import Fence, Outbox
 from surefoot.checkpointing.queries import queries
 from surefoot.checkpointing.restoring import Changes, Restoring
@@ -70,7 +72,8 @@ class WorkspaceSnapshots:
         self._root = os.path.realpath(root)
         self._skip = _inside(self._root, skip)
         self._store, self._fence, self._clock = store, fence, clock
-        self._contents = FileContents(self._root, store)
+        self._contents = FileContents(self._root, store, clock)
+        self._bases = ManifestBases()
         task = hashlib.sha256(fence.lease.task_id.encode()).hexdigest()[:8]
         mark = f".surefoot-{task}-"
         self._restoring = Restoring(
@@ -81,7 +84,7 @@ class WorkspaceSnapshots:
             skip=self._skip,
             task_mark=mark,
         )
-        self._seeding = asyncio.Lock()
+        self._preparing = asyncio.Lock()
         self._seeded = False
 
     async def before(
@@ -109,9 +112,9 @@ class WorkspaceSnapshots:
         if memory is not None and goes_on:
             await self._write(subtask, attempt, memory.manifest)
             return memory.over
-        entries, lines = await self._take(writes)
-        _refuse_unreadable(subtask, entries)
-        taken = await self._stored(entries, lines, writes)
+        listing = await self._take(writes)
+        _refuse_unreadable(subtask, listing)
+        taken = await self._stored(listing)
         await self._write(subtask, attempt, taken)
         return False
 
@@ -143,7 +146,7 @@ class WorkspaceSnapshots:
         Raises:
             WorkspaceUnavailable, ArtifactsUnavailable: it cannot be read or stored now.
         """
-        return await self._stored(*await self._take(writes), writes)
+        return await self._stored(await self._take(writes))
 
     async def restore(self, manifest: StoredValue, writes: Sequence[str] | None = None) -> Restored:
         """Make the workspace what a manifest says, as far as it (and the globs) mean it.
@@ -176,38 +179,43 @@ class WorkspaceSnapshots:
             PermanentError: one of them is missing or damaged.
         """
         listings = [await self._listing(manifest) for manifest in manifests]
-        text = await asyncio.to_thread(lambda: dumped(layered(listings)))
-        return StoredValue(value=json.loads(text))
+        content = await asyncio.to_thread(lambda: dump(layered(listings)))
+        return StoredValue(value=json.loads(content))
 
     # --- taking ------------------------------------------------------------------------------
 
-    async def _take(self, writes: Sequence[str] | None) -> tuple[dict[str, Entry], dict[str, str]]:
-        await self._seed()
+    async def _take(self, writes: Sequence[str] | None) -> Listing:
+        await self._prepare()
         known = self._contents.stamps
         seen = await asyncio.to_thread(scan, self._root, writes, skip=self._skip, known=known)
         if "" in seen.unreadable:
             raise WorkspaceUnavailable(f"the workspace cannot be read: {seen.unreadable['']}")
-        return await self._contents.describe(seen)
+        entries = await self._contents.describe(seen)
+        return Listing(entries=entries, writes=None if writes is None else tuple(writes))
 
-    async def _stored(
-        self, entries: dict[str, Entry], lines: dict[str, str], writes: Sequence[str] | None
-    ) -> Manifest:
-        content = await asyncio.to_thread(lambda: dump(lines, writes).encode())
-        listing = Listing(entries=entries)
+    async def _stored(self, listing: Listing) -> Manifest:
+        base = self._bases.of(listing.writes)
+        if base is not None and await self._store.refresh([base]):
+            self._bases.forget(listing.writes)
+        content, is_whole = await asyncio.to_thread(self._bases.dumped, listing)
+        files, size = await asyncio.to_thread(listing.totals)
         if len(content) <= INLINE_BYTES:
             stored = StoredValue(value=json.loads(content))
         else:
-            stored = StoredValue(sha256=await self._store.put_bytes(content), size=len(content))
-        return Manifest(stored=stored, files=listing.files, bytes=listing.bytes)
+            sha256 = await self._store.put_bytes(content)
+            stored = StoredValue(sha256=sha256, size=len(content))
+            if is_whole:
+                self._bases.remember(sha256, listing)
+        return Manifest(stored=stored, files=files, bytes=size)
 
     async def _kept(self, done: Changes) -> StoredValue:
-        lines = {path: line(path, entry) for path, entry in done.kept.items()}
         globs = [literal(p) for p, entry in done.kept.items() if entry.get("kind") != "dir"]
-        return (await self._stored(done.kept, lines, globs)).stored
+        return (await self._stored(Listing(entries=done.kept, writes=tuple(globs)))).stored
 
-    async def _seed(self) -> None:
-        """Take up what earlier processes stored: their manifests know the files' metadata."""
-        async with self._seeding:
+    async def _prepare(self) -> None:
+        """Take up what earlier processes stored; what this one has stored stays in the store."""
+        async with self._preparing:
+            await self._contents.renew()
             if self._seeded:
                 return
             asked = {"task_id": self._fence.lease.task_id, "most": SEEDS}
@@ -219,6 +227,7 @@ class WorkspaceSnapshots:
             self._seeded = True
 
     async def _take_up(self, manifest: StoredValue) -> None:
+        """Its metadata says which files are unchanged, and later manifests may build on it."""
         try:
             listing = await self._listing(manifest)
         except PermanentError:
@@ -257,9 +266,21 @@ class WorkspaceSnapshots:
         document: Json = manifest.get("value")
         sha256 = manifest.get("sha256")
         if sha256 is not None:
-            content = await self._store.get_bytes(sha256)
-            document = await asyncio.to_thread(json.loads, content)
-        return parse(document)
+            document = await self._read(sha256)
+        base = base_of(document)
+        if base is None:
+            return self._known_as(sha256, await asyncio.to_thread(parse, document))
+        whole = self._known_as(base, await asyncio.to_thread(parse, await self._read(base)))
+        return await asyncio.to_thread(parse, document, whole)
+
+    def _known_as(self, sha256: str | None, whole: Listing) -> Listing:
+        """A whole manifest that is stored: while this process knows no other, it builds on that."""
+        if sha256 is not None and self._bases.of(whole.writes) is None:
+            self._bases.remember(sha256, whole)
+        return whole
+
+    async def _read(self, sha256: str) -> Json:
+        return await asyncio.to_thread(json.loads, await self._store.get_bytes(sha256))
 
 
 def _inside(root: str, folders: Sequence[Path]) -> frozenset[str]:
@@ -272,8 +293,8 @@ def _inside(root: str, folders: Sequence[Path]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _refuse_unreadable(subtask: str, entries: dict[str, Entry]) -> None:
-    closed = [to_text(path) for path, entry in entries.items() if entry.get("unreadable")]
+def _refuse_unreadable(subtask: str, listing: Listing) -> None:
+    closed = [to_text(path) for path, entry in listing.entries.items() if entry.get("unreadable")]
     if closed:
         more = f" and {len(closed) - 3} more" if len(closed) > 3 else ""
         raise WorkspaceUnreadable(

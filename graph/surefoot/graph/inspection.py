@@ -79,6 +79,9 @@ class _ReadOnly:
     async def missing(self, wanted: Sequence[str]) -> set[str]:
         return await self._store.missing(wanted)
 
+    async def refresh(self, wanted: Sequence[str]) -> set[str]:
+        return await self._store.missing([sha256 for sha256 in wanted if sha256 not in self._put])
+
     async def damaged(
         self, wanted: Sequence[str], *, most_bytes: int | None = None
     ) -> tuple[int, set[str]]:

@@ -52,6 +52,14 @@ class ArtifactStore(Protocol):
         """Those of many blobs that are not there (no content is read)."""
         ...
 
+    async def refresh(self, wanted: Sequence[str]) -> set[str]:
+        """Make many blobs as young as new ones, for those who sweep what nothing names.
+
+        Returns those for which it takes a new put: they are gone, or are made young in no other
+        way here.
+        """
+        ...
+
     async def damaged(
         self, wanted: Sequence[str], *, most_bytes: int | None = None
     ) -> tuple[int, set[str]]:
