@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,36 @@ async def test_effects_happen_once_and_saved_replies_are_never_paid_again(
         "select thread_id from checkpoints where thread_id like 't/%%' group by thread_id"
     )
     assert {row["thread_id"] for row in histories} == {f"t/a{n}/1" for n in range(AGENTS)}
+
+
+@pytest.mark.parametrize("votes", [None, {"ahead_by": 1, "max_samples": 3}], ids=["one", "votes"])
+async def test_a_kill_in_the_very_first_model_call_has_lost_nothing_and_says_so(
+    settings: Settings, tmp_path: Path, models: ModelServer, votes: Any
+) -> None:
+    scene = Scene(settings, tmp_path / "files")
+    asked: list[Seen] = []
+    killed = threading.Event()
+
+    def answer(seen: Seen) -> Said:
+        asked.append(seen)
+        killed.wait(60)
+        return finish("done")
+
+    models.always("agent", answer)
+    agent: dict[str, Any] = {
+        "id": "a",
+        "kind": "agent",
+        "instructions": "Say done.",
+        "success": [{"type": "result", "equals": "done"}],
+        **({"votes": votes} if votes else {}),
+    }
+    file = scene.file(task([agent], model="m"))
+    with scene.started("run", file, "--id", "t") as process:
+        await until(lambda: asked)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+    killed.set()
+    done = scene.process("resume", "t", "--json")
+    assert done.code == 0, done.out
+    told = {event["type"] for event in scene.process("events", "t", "--json").document}
+    assert "AttemptRecovered" in told and "AgentThreadLost" not in told

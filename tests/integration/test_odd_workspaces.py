@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Generator
@@ -12,7 +14,7 @@ import pytest
 from conftest import Sql
 from snapshot_world import CountingStore, open_again, put, tree
 
-from surefoot.checkpointing import file_contents, file_reading
+from surefoot.checkpointing import file_contents, file_reading, restoring
 from surefoot.checkpointing.database import Database
 from surefoot.checkpointing.file_reading import BLOCK_BYTES
 from surefoot.checkpointing.file_scan import WorkspaceUnavailable
@@ -103,6 +105,54 @@ async def test_nothing_is_written_through_a_link_that_has_taken_a_folders_place(
     assert (tmp_path / "outside/a.txt").read_text() == "theirs"
     assert not (root / "out").is_symlink()
     assert (root / "out/a.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("target", ["d", "../theirs"], ids=["in a circle", "elsewhere"])
+async def test_what_lies_behind_a_link_in_a_folders_place_is_none_of_ours(
+    workspace: WorkspaceSnapshots, root: Path, store: CountingStore, target: str
+) -> None:
+    put(root, {"w/d/x/f": "mine", "theirs/x": "theirs"})
+    await workspace.before("s", 1, ["w"])
+    was = tree(root)
+    shutil.rmtree(root / "w/d")
+    (root / "w/d").symlink_to(target)
+    store.puts.clear()
+    restored = await workspace.put_back("s", 1)
+    assert restored is not None and tree(root) == was
+    assert set(restored.changed) == {"w/d", "w/d/x", "w/d/x/f"}
+    assert len("theirs") not in store.puts, "it was not even read"
+
+
+@pytest.mark.parametrize("was", ["file", "link", "link in a circle"])
+async def test_a_folder_with_folders_in_it_gives_its_place_back(
+    workspace: WorkspaceSnapshots, root: Path, was: str
+) -> None:
+    put(root, {"w/other": "x"})
+    if was == "file":
+        put(root, {"w/x": "mine"})
+    else:
+        (root / "w/x").symlink_to("other" if was == "link" else "x")
+    await workspace.before("s", 1, ["w"])
+    before = tree(root)
+    (root / "w/x").unlink()
+    put(root, {"w/x/b/c/f": "new"})
+    assert await workspace.put_back("s", 1) is not None
+    assert tree(root) == before
+
+
+async def test_what_the_file_system_refuses_is_said_and_is_no_error_of_ours(
+    workspace: WorkspaceSnapshots, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root, {"w/d/f": "mine"})
+    await workspace.before("s", 1, ["w"])
+    shutil.rmtree(root / "w/d")
+
+    def refuse(*_: object) -> Generator[str]:
+        raise OSError(errno.EIO, "the disk is broken", f"{root}/w/d")
+
+    monkeypatch.setattr(restoring, "_above", refuse)
+    with pytest.raises(WorkspaceUnavailable, match="the disk is broken"):
+        await workspace.put_back("s", 1)
 
 
 async def test_a_sparse_file_is_stored_by_its_data_and_comes_back_sparse(

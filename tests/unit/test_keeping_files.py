@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import Bench, FakeHost, ok, tool_order
 
-from surefoot.graph.errors import PermanentError, TransientError
+from surefoot.graph.errors import InconsistentState, PermanentError, TransientError
 from surefoot.graph.ports import Manifest, Restored, ToolReply, WorkOrder
 from surefoot.graph.values import Failure, Outcome, StoredValue
 
@@ -248,3 +248,49 @@ async def test_where_nobody_may_be_asked_the_attempt_fails_for_good(
     notes.raises["put"] = TransientError("blocked")
     failure = (await outcome(bench, notes, writing(approve="never"))).get("failure") or {}
     assert (failure["kind"], failure["retryable"]) == ("undo_failed", False)
+
+
+# --- what nobody foresaw --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bug", [OSError(40, "odd"), KeyError("odd"), TransientError("odd")])
+async def test_whatever_stands_in_the_way_of_putting_back_is_asked_about(
+    bench: Bench, notes: Notebook, bug: Exception
+) -> None:
+    bench.host.add("tool", fails, effect="idempotent")
+    notes.raises = {"put": bug}
+    order = writing()
+    asked = await outcome(bench, notes, order)
+    question = asked.get("question")
+    assert question is not None and question["kind"] == "undo_failed" and "odd" in question["text"]
+    assert (asked.get("failure") or {})["message"] == "it went wrong"
+    answered = replace(
+        order, attempt=2, recovering=True, undoing=asked.get("failure"), said={question["id"]: {}}
+    )
+    retried = replace(answered, said={question["id"]: {"choice": "retry"}})
+    assert (await outcome(bench, notes, retried)).get("question") is not None
+    notes.asked.clear()
+    by_hand = replace(answered, said={question["id"]: {"choice": "undone"}})
+    failed = await outcome(bench, notes, by_hand)
+    assert (failed.get("failure") or {})["message"] == "it went wrong"
+    assert "question" not in failed and notes.asked == []
+    never = await outcome(bench, notes, writing(approve="never"))
+    assert (never.get("failure") or {})["kind"] == "undo_failed"
+
+
+@pytest.mark.parametrize(
+    ("bug", "kind"),
+    [
+        (KeyError("odd"), "internal"),
+        (TransientError("odd"), "unavailable"),
+        (InconsistentState("odd"), "inconsistent_state"),
+    ],
+)
+async def test_an_attempt_that_ends_in_what_nobody_foresaw_is_put_back_as_well(
+    bench: Bench, notes: Notebook, bug: Exception, kind: str
+) -> None:
+    bench.host.add("tool", lambda _: ok(1), effect="idempotent")
+    notes.raises = {"take": bug}
+    failed = await outcome(bench, notes, writing())
+    assert (failed.get("failure") or {})["kind"] == kind
+    assert notes.asked[-1] == "put back a 1 over"

@@ -133,6 +133,34 @@ async def test_what_stands_from_before_a_full_try_is_left_alone(bench: Bench) ->
     assert [row.state for row in bench.ledger.rows.values()] == ["done", "compensated"]
 
 
+async def test_a_lost_result_is_asked_of_the_probe_or_a_person(bench: Bench) -> None:
+    world = World()
+    order = tool_order(success=WRONG)
+
+    def large_then_lost(call: ToolCall) -> ToolReply:
+        world.said.append("do")
+        return ok("x" * 20_000)
+
+    bench.host.add("tool", large_then_lost, effect="reversible", compensate=world.does("undo"))
+    await attempt(bench)
+    bench.store.blobs.clear()
+    asked = await attempt(bench, order, attempt=2)
+    question = question_of(asked)
+    assert question["kind"] == "undo_failed" and "is missing" in question["text"]
+    assert world.said == ["do"], "it is not told that nothing is known"
+    bench.host.add(
+        "tool",
+        large_then_lost,
+        effect="reversible",
+        compensate=world.does("undo", ok()),
+        probe=lambda _: ok("found"),
+    )
+    retry = answered(order, asked, "retry")
+    assert kind_of(await attempt(bench, retry)) == kind_of(asked)
+    assert world.said == ["do", "undo"] and bench.host.known == ["found"]
+    assert bench.ledger.state_of("a") == "compensated"
+
+
 async def test_a_compensation_is_tried_again_and_then_a_person_is_asked(bench: Bench) -> None:
     world = World()
     add(bench, world, compensate=world.does("undo", ERROR))

@@ -4,6 +4,7 @@ Everything here blocks: call it in a thread. Links are replaced, never written t
 """
 
 import contextlib
+import errno
 import itertools
 import os
 import shutil
@@ -147,8 +148,8 @@ class FileWriter:
         """Make durable which names there are: all folders that were touched since the last time."""
         touched, self._touched = self._touched, set()
         for folder in sorted(touched):
-            with _told(folder), contextlib.suppress(FileNotFoundError):
-                _flush(folder)
+            with _told(folder):
+                _flush_folder(folder)
 
     def _touch(self, path: str) -> None:
         self._touched.add(os.path.dirname(self.place(path)))
@@ -173,6 +174,22 @@ def _write_at(file: int, offset: int, content: bytes) -> None:
 
 def _flush(place: str) -> None:
     file = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _flush_folder(place: str) -> None:
+    """Flush a folder that may be gone since, or have given its place to something else."""
+    try:
+        file = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            return
+        raise
     try:
         os.fsync(file)
     finally:

@@ -7,7 +7,7 @@ moment leaves a folder from which the same way leads to the same end.
 import asyncio
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -159,18 +159,24 @@ class Restoring:
         await asyncio.to_thread(self._finish, todo, done)
 
     def _obstacles(self, todo: Iterable[Difference]) -> list[str]:
-        """What has taken the place of folders on the way to what must be written."""
+        """What has taken the place of folders on the way to what must be written.
+
+        From above, and no further: what seems to lie below a link lies elsewhere.
+        """
         found: dict[str, None] = {}
+        folders: set[str] = set()
         for one in todo:
-            folder = os.path.dirname(one.path) if one.want is not None else ""
-            while folder and folder not in found:
+            for folder in _above(one.path) if one.want is not None else ():
+                if folder in folders:
+                    continue
                 try:
                     mode = os.lstat(self._contents.place(folder)).st_mode
-                except (FileNotFoundError, NotADirectoryError):
-                    mode = stat.S_IFDIR
+                except FileNotFoundError:
+                    break
                 if not stat.S_ISDIR(mode):
                     found[folder] = None
-                folder = os.path.dirname(folder)
+                    break
+                folders.add(folder)
         return [*found]
 
     async def _keep(
@@ -281,6 +287,14 @@ class Restoring:
         for path in sorted(have.keys() - entries.keys(), reverse=True):
             if have[path].get("way") and self._writer.remove(path):
                 done.removed[to_text(path)] = None
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that lead to a path, from above."""
+    at = path.find("/")
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
 
 
 def _is_kind(one: Difference, kind: Kind) -> bool:

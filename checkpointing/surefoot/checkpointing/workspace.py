@@ -7,14 +7,17 @@ written behind the lease's fence.
 """
 
 import asyncio
+import functools
 import hashlib
 import json
 import os
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CoroutineType
+from typing import Any, ParamSpec, TypeVar
 
 from surefoot.checkpointing.file_contents import FileContents
 from surefoot.checkpointing.file_scan import WorkspaceUnavailable, scan
@@ -32,6 +35,28 @@ from surefoot.graph.values import INLINE_BYTES, Json, JsonObject, StoredValue
 
 SEEDS = 10
 """Newest manifests of single subtasks that a new process takes up, besides the whole's newest."""
+
+
+Said = ParamSpec("Said")
+T = TypeVar("T")
+
+
+def _told(
+    look: "Callable[Said, CoroutineType[Any, Any, T]]",
+) -> "Callable[Said, CoroutineType[Any, Any, T]]":
+    """What the file system refuses is told as such, and never passes for an error of ours."""
+
+    @functools.wraps(look)
+    async def looks(*args: Said.args, **named: Said.kwargs) -> T:
+        try:
+            return await look(*args, **named)
+        except OSError as exc:
+            where = f"{exc.filename!r}: " if exc.filename is not None else ""
+            raise WorkspaceUnavailable(
+                f"the workspace cannot be used: {where}{exc.strerror or exc}"
+            ) from exc
+
+    return looks
 
 
 class WorkspaceUnreadable(PermanentError):
@@ -87,6 +112,7 @@ class WorkspaceSnapshots:
         self._preparing = asyncio.Lock()
         self._seeded = False
 
+    @_told
     async def before(
         self, subtask: str, attempt: int, writes: Sequence[str], *, goes_on: bool = False
     ) -> bool:
@@ -118,6 +144,7 @@ class WorkspaceSnapshots:
         await self._write(subtask, attempt, taken)
         return False
 
+    @_told
     async def put_back(self, subtask: str, attempt: int, *, over: bool = False) -> Restored | None:
         """Make what lies under the attempt's `writes` what it was before; None: not remembered.
 
@@ -140,6 +167,7 @@ class WorkspaceSnapshots:
             await self._write(subtask, attempt, memory.manifest)
         return await self.restore(memory.manifest.stored)
 
+    @_told
     async def take(self, writes: Sequence[str] | None = None) -> Manifest:
         """What lies there now; what cannot be read is named as such, never as absent or whole.
 
@@ -148,6 +176,7 @@ class WorkspaceSnapshots:
         """
         return await self._stored(await self._take(writes))
 
+    @_told
     async def restore(self, manifest: StoredValue, writes: Sequence[str] | None = None) -> Restored:
         """Make the workspace what a manifest says, as far as it (and the globs) mean it.
 
@@ -160,6 +189,7 @@ class WorkspaceSnapshots:
         kept = await self._kept(done) if done.kept else None
         return Restored(changed=tuple(done.changed), removed=tuple(done.removed), kept=kept)
 
+    @_told
     async def differences(
         self, manifest: StoredValue, writes: Sequence[str] | None = None
     ) -> list[str]:

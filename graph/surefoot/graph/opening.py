@@ -37,6 +37,7 @@ from surefoot.graph.values import Json, JsonObject, Usage
 from surefoot.nodes.context import InnerStates, TaskContext
 from surefoot.nodes.criticising import criticise_with
 from surefoot.nodes.judging import judge_with, room_for
+from surefoot.nodes.steps import MODEL
 from surefoot.tools.host import ChildToolHost
 from surefoot.tools.root_process import WarmRoot
 from surefoot.tools.runner import LocalRunner
@@ -312,6 +313,7 @@ def _runner(
             forget=steps.leave,
             count_step=models.take_step,
             on_lost=_loss_writer(saver.journal, groups),
+            has_stepped=partial(_has_stepped, Readers(shared.database)),
             begin_anew=steps.remove,
         ),
         nest=groups.run,
@@ -378,6 +380,12 @@ def _loss_writer(task: Journal, groups: Groups) -> OnLost:
         )
 
     return on_lost
+
+
+async def _has_stepped(readers: Readers, order: WorkOrder) -> bool:
+    """Whether the row of an agent says that its first answer was saved: a later step runs."""
+    row = await readers.subtask_row(order.task_id, order.subtask)
+    return row is not None and ((row["step"] or 0) > 1 or row["tool"] != MODEL)
 
 
 def _window(stored: Stored) -> int:

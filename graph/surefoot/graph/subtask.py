@@ -34,6 +34,7 @@ RECURSION_LIMIT = 2**31 - 1
 """Supersteps per go: as good as none; a go ends by its own bounds."""
 
 OnLost = Callable[[WorkOrder, str], None]
+HasStepped = Callable[[WorkOrder], Awaitable[bool]]
 
 ENDS_THE_VOTE = ("model_unavailable", "timeout")
 """Failures of a sample that another sample would meet as well."""
@@ -66,6 +67,11 @@ def _nobody_is_told(order: WorkOrder, lost: str) -> None:
     del order, lost
 
 
+async def _nobody_knows_of_steps(order: WorkOrder) -> bool:
+    del order
+    return False
+
+
 async def _nothing_to_remove(thread: str) -> None:
     del thread
 
@@ -81,6 +87,7 @@ class SubtaskAgent:
         on_step: told around every step.
         count_step: takes a step from the task's budget before every call of a tool.
         on_lost: told of a go whose thread is not whole, and what is missing of it.
+        has_stepped: whether the tables know of a step that a cut go had saved.
         begin_anew: removes what is left of such a thread (`TaskSaver.remove`).
         forget: told the thread that is no longer run here (`TaskSaver.leave`).
     """
@@ -95,10 +102,11 @@ class SubtaskAgent:
         forget: Callable[[str], None] = _nothing_to_forget,
         count_step: CountStep | None = None,
         on_lost: OnLost = _nobody_is_told,
+        has_stepped: HasStepped = _nobody_knows_of_steps,
         begin_anew: Callable[[str], Awaitable[None]] = _nothing_to_remove,
     ) -> None:
         self._work, self._models, self._on_step = work, models, on_step
-        self._on_lost, self._begin_anew = on_lost, begin_anew
+        self._on_lost, self._has_stepped, self._begin_anew = on_lost, has_stepped, begin_anew
         self._forget, self._count_step = forget, count_step
         self._samples = Samples(host=work.host, values=work.values, store=work.store)
         graph: Any = build_subtask_graph()
@@ -172,7 +180,9 @@ class SubtaskAgent:
         if not lost:
             context.tell("pending", MODEL, saved.values.get("step", 0) + 1)
             return
-        if context.sample == 0 or saved.values:
+        # Killed before its first step was saved, a go (or a sample) has lost nothing.
+        begun = any(value for name, value in saved.values.items() if name != "go")
+        if begun or (context.sample == 0 and await self._has_stepped(context.order)):
             self._on_lost(context.order, lost)
         await self._begin_anew(config["configurable"]["thread_id"])
 

@@ -21,6 +21,7 @@ from surefoot.service import (
     step_commands,
 )
 from surefoot.service.carrying import INTERRUPTED, say
+from surefoot.service.logs import log_in_lines
 from surefoot.service.output import Output, write
 
 app = typer.Typer(
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     out = Output(json="--json" in words, debug="--debug" in words)
+    log_in_lines(debug=out.debug)
     sys.exit(_carried_out(words, out))
 
 

@@ -28,17 +28,14 @@ from surefoot.graph.references import find_references
 from surefoot.graph.values import ArtifactRef, Failure, Json, JsonObject, Outcome
 from surefoot.tools.agent_calls import OrderCalls
 from surefoot.tools.agent_words import as_result_text, matter_of, put_in
+from surefoot.tools.all_or_nothing import outcome_of
 from surefoot.tools.attempt import Attempts
 from surefoot.tools.bindings import Scope, ValueCache, visible_artifacts
 from surefoot.tools.call_requests import CallRequests
 from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.keeping_files import AttemptFiles, files_of, undo_all
 from surefoot.tools.kept_values import KeptResult
-from surefoot.tools.outcomes import (
-    AttemptFailed,
-    Good,
-    outcome_of,
-)
+from surefoot.tools.outcomes import AttemptFailed, Good
 from surefoot.tools.stopping import Cut, Stop
 from surefoot.tools.undoing import Undoing
 from surefoot.tools.unknown_effects import counted_already

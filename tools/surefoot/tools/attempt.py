@@ -12,6 +12,7 @@ from surefoot.graph.index import container_of
 from surefoot.graph.ports import Clock, WorkOrder, Workspace
 from surefoot.graph.questions import next_question
 from surefoot.graph.values import ArtifactRef, Failure, JsonObject, Outcome
+from surefoot.tools.all_or_nothing import outcome_of
 from surefoot.tools.bindings import Scope, newest
 from surefoot.tools.call_ends import CallEnd
 from surefoot.tools.call_requests import CallRequests
@@ -19,13 +20,7 @@ from surefoot.tools.effect_calls import EffectCalls
 from surefoot.tools.evidence import Evidence
 from surefoot.tools.keeping_files import AttemptFiles, files_of, undo_all
 from surefoot.tools.kept_values import KeptResult
-from surefoot.tools.outcomes import (
-    AttemptFailed,
-    Good,
-    PersonNeeded,
-    outcome_of,
-    question,
-)
+from surefoot.tools.outcomes import AttemptFailed, Good, PersonNeeded, question
 from surefoot.tools.stopping import Cut, Stop
 from surefoot.tools.undoing import Undoing
 from surefoot.tools.verification import Verifier, failed, refused_by_judge

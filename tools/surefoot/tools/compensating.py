@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surefoot.graph.attempts import DEFAULTS, full_jitter_delay_s, max_tries
+from surefoot.graph.errors import PermanentError
 from surefoot.graph.keys import given_key
-from surefoot.graph.ports import Draw, EffectRow, Ledger, ToolCall, ToolHost, ToolSpec
+from surefoot.graph.ports import Draw, EffectRow, Ledger, ToolCall, ToolHost, ToolReply, ToolSpec
 from surefoot.graph.values import Json
 from surefoot.tools.bindings import ValueCache
 from surefoot.tools.prohibitions import Prohibitions
@@ -62,14 +63,19 @@ class Compensations:
         if spec is None:
             return f"there is no tool {row.tool!r} any more"
         entry, call = row.call(self.task_id), self.call_of(row, spec, writes)
-        known = None if row.result is None else await self.values.load(row.result)
-        if row.state == "intent" and spec.has_probe:
-            stands, known = await self._asked(call, known)
-            if not stands:
+        known, lost = await self._result(row)
+        if (row.state == "intent" or lost) and spec.has_probe:
+            reply = await self._asked(call)
+            if reply.status == "ok" and not reply.tells_of_effect:
                 await self.ledger.settle(entry, "failed", note=NOT_THERE)
                 return None
+            if reply.status == "ok":
+                known, lost = reply.value, ""
         if not spec.has_compensate:
             return "it has no compensation"
+        if lost:
+            # Told that nothing is known of it, a compensation might take it for never done.
+            return f"its compensation needs the result, and {lost}"
         await self.begin(row)
         why = await self._compensated(call, known, stop, max_tries(spec, "idempotent"))
         if why is None:
@@ -84,14 +90,19 @@ class Compensations:
                 entry, "intent", result=row.result, artifacts=row.artifacts, note=TAKING_BACK
             )
 
-    async def _asked(self, call: ToolCall, known: Json) -> tuple[bool, Json]:
-        """(it may stand, its result) as far as the probe can tell."""
+    async def _result(self, row: EffectRow) -> tuple[Json, str]:
+        """The recorded result, and why it cannot be read."""
+        try:
+            return None if row.result is None else await self.values.load(row.result), ""
+        except PermanentError as lost:
+            return None, str(lost)
+
+    async def _asked(self, call: ToolCall) -> ToolReply:
+        """What the probe says."""
         reply = await probed(self.host, call)
         if reply.status == "cut":
             raise Cut
-        if reply.status != "ok":
-            return True, known
-        return reply.tells_of_effect, reply.value
+        return reply
 
     async def _compensated(self, call: ToolCall, known: Json, stop: Stop, tries: int) -> str | None:
         why = ""

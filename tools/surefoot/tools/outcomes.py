@@ -1,17 +1,16 @@
 """How an order ends, as the values that travel to the nodes.
 
-Inside an attempt a failure is raised (`AttemptFailed`) and becomes a value here, at its border.
+Inside an attempt a failure is raised (`AttemptFailed`); it becomes a value at its border
+(`all_or_nothing`).
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-from surefoot.graph.errors import CallStopped, DatabaseUnavailable, TransientError
-from surefoot.graph.ports import Clock, WorkOrder
+from surefoot.graph.ports import WorkOrder
 from surefoot.graph.shapes import is_object
 from surefoot.graph.values import Failure, JsonObject, Outcome, Question, QuestionKind
 from surefoot.tools.kept_values import KeptResult
-from surefoot.tools.stopping import Cut
 
 
 class AttemptFailed(Exception):
@@ -61,61 +60,6 @@ class PersonNeeded(Exception):
 
 Good = tuple[KeptResult, Sequence[JsonObject]]
 """What an attempt came to, and the evidence that it is good."""
-
-
-async def outcome_of(
-    order: WorkOrder,
-    clock: Clock,
-    work: Callable[[], Awaitable[Good]],
-    take_back: Callable[[Failure], Awaitable[None]],
-) -> Outcome:
-    """Run one attempt to its outcome; of a failed one nothing is left when it is told.
-
-    Args:
-        order: the attempt.
-        clock: POSIX seconds.
-        work: does it; raises AttemptFailed, PersonNeeded or Cut.
-        take_back: undoes what the failed attempt did; may raise the same.
-
-    Raises:
-        LeaseLost, DatabaseUnavailable: what happened is not known here.
-    """
-    started = clock()
-    try:
-        kept, checks = await _or_nothing(work, take_back)
-        outcome = accepted(order, started, clock(), kept)
-        if checks:
-            outcome["checks"] = list(checks)
-        return outcome
-    except Cut:
-        return stopped(order, started, clock())
-    except AttemptFailed as failure:
-        return not_accepted(order, started, clock(), failure)
-    except PersonNeeded as needed:
-        return undecided(order, started, clock(), needed)
-
-
-async def _or_nothing(
-    work: Callable[[], Awaitable[Good]], take_back: Callable[[Failure], Awaitable[None]]
-) -> Good:
-    try:
-        return await _without_weather(work)
-    except AttemptFailed as failed:
-        try:
-            await take_back(failed.failure)
-        except PersonNeeded as needed:
-            needed.failure = failed.failure
-            raise
-        raise
-
-
-async def _without_weather(work: Callable[[], Awaitable[Good]]) -> Good:
-    try:
-        return await work()
-    except (DatabaseUnavailable, CallStopped):
-        raise
-    except TransientError as away:  # the object store does not answer
-        raise AttemptFailed("unavailable", str(away)) from None
 
 
 def question(
