@@ -155,6 +155,29 @@ async def test_of_a_group_that_is_skipped_nothing_is_left_unfinished(
     assert {row["subtask"]: row["state"] for row in rows}["g/inner"] == "compensated"
 
 
+@pytest.mark.parametrize("command", [("cancel",), ("skip", "g")], ids=lambda words: words[0])
+async def test_a_group_that_began_anew_after_a_rollback_leaves_nothing_either(
+    scene: Scene, log: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    held_up = tmp_path / "held up"
+    args = {"file": str(log), "word": "inner", "until": str(held_up)}
+    group = {"id": "g", "kind": "group", "plan": {"subtasks": [subtask("inner", "take", args)]}}
+    file = scene.file(task([group], tools=[scene.write("tools.py", TOOLS)]))
+    assert (await asyncio.to_thread(scene.process, "run", file, "--id", "t")).code == 0
+    assert (await asyncio.to_thread(scene.process, "rollback", "t", "start")).code == 0
+    assert told(log) == ["take inner", "back inner"]
+    held_up.touch()
+    with scene.started("resume", "t") as process:
+        await until(lambda: told(log)[2:] == ["take inner"] or process.poll() is not None)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+    name, *words = command
+    assert (await asyncio.to_thread(scene.process, name, "t", *words)).code == 0
+    assert told(log)[3:] == ["back inner"]
+    rows = scene.rows("select state from surefoot.effects")
+    assert {row["state"] for row in rows} == {"compensated"}
+
+
 @pytest.mark.parametrize("killed", [False, True], ids=["running", "after a kill"])
 async def test_a_last_full_try_is_taken_back_and_the_simpler_version_stands(
     scene: Scene, log: Path, tmp_path: Path, killed: bool

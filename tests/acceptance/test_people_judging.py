@@ -56,6 +56,25 @@ def test_a_person_refuses_a_result_and_says_why(scene: Scene, log: Path) -> None
     ]
 
 
+def test_a_question_inside_a_group_that_began_anew_is_answered_like_any(
+    scene: Scene, log: Path
+) -> None:
+    group = {
+        "id": "g",
+        "kind": "group",
+        "plan": {"subtasks": [{**mark(log, "i"), "success": [FINE]}]},
+    }
+    run(scene, task([group, mark(log, "b", "g")]), 3)
+    assert scene.command("rollback", "t1", "start").code == 0
+    resume(scene, 3)
+    question = open_questions(scene)["g/i"]
+    refused = answer(scene, question["id"], "perhaps")
+    assert refused.code == 2
+    assert answer(scene, question["id"], "pass").code == 0
+    assert resume(scene)["status"] == "completed"
+    assert lines(log) == ["i", "i", "b"]
+
+
 def test_two_people_checks_are_asked_one_after_the_other(scene: Scene, log: Path) -> None:
     also = {"type": "person", "question": "And is it short?"}
     run(scene, task([{**mark(log, "a"), "success": [FINE, also]}]), 3)

@@ -191,6 +191,27 @@ async def test_wait_until_back_gives_up_in_time(
     assert "s3cret" not in str(caught.value)
 
 
+async def test_who_begins_to_wait_late_does_not_wait_all_over_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("surefoot.checkpointing.database.GONE_FOR_S", 1.0)
+    monkeypatch.setattr(database, "url", "postgresql://u@127.0.0.1:1/x")
+    with pytest.raises(DatabaseUnavailable):
+        await database.wait_until_back(600)
+    asked = 0
+    ask = database._ask  # pyright: ignore[reportPrivateUsage]
+
+    async def counted() -> None:
+        nonlocal asked
+        asked += 1
+        await ask()
+
+    monkeypatch.setattr(database, "_ask", counted)
+    with pytest.raises(DatabaseUnavailable):
+        await database.wait_until_back(600)
+    assert asked == 1
+
+
 async def test_a_killed_embedded_server_comes_back_with_all_its_connections(home: Path) -> None:
     settings = Settings(home=home, database_url=None, artifacts_url=(home / "a").as_uri())
     async with await Database.open(settings) as database:

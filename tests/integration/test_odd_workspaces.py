@@ -180,6 +180,25 @@ async def test_a_sparse_file_is_stored_by_its_data_and_comes_back_sparse(
         assert file.read() == b"last"
 
 
+@pytest.mark.parametrize("copied", [False, True], ids=["put back", "copied without its hole"])
+async def test_whether_a_file_has_holes_says_nothing_of_its_content(
+    workspace: WorkspaceSnapshots, root: Path, copied: bool
+) -> None:
+    place, size = root / "sparse", BLOCK_BYTES + 4096
+    place.write_bytes(b"data")
+    os.truncate(place, size)
+    taken = await workspace.take()
+    place.unlink()
+    if copied:
+        place.write_bytes(b"data".ljust(size, b"\0"))
+    else:
+        assert (await workspace.restore(taken.stored)).changed == ("sparse",)
+    assert await workspace.differences(taken.stored) == []
+    assert (await workspace.restore(taken.stored)).changed == ()
+    place.write_bytes(b"data".ljust(size - 1, b"\0") + b"x")
+    assert await workspace.differences(taken.stored) == ["sparse has changed"]
+
+
 async def test_a_file_larger_than_a_block_comes_back(
     workspace: WorkspaceSnapshots, root: Path
 ) -> None:

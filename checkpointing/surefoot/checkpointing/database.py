@@ -25,6 +25,9 @@ from surefoot.graph.setbacks import Setbacks
 from surefoot.graph.settings import Settings
 
 POOL_WAIT_SECONDS = 30.0
+GONE_FOR_S = 300.0
+"""Whoever begins to wait: it is given up when it has been unreachable for so long."""
+
 AWAY_WAIT_SECONDS = 1.0
 """How long a connection is waited for while it is known that nobody answers."""
 
@@ -141,12 +144,13 @@ class Database:
         """Return as soon as the database answers; an embedded server that died is started again.
 
         Args:
-            deadline_s: give up after so many seconds.
+            deadline_s: give up after so many seconds; at once where nobody in this process has
+                reached it for `GONE_FOR_S`. It is asked once at least.
 
         Raises:
             DatabaseUnavailable: it did not come back in time.
         """
-        deadline = time.monotonic() + deadline_s
+        deadline = min(time.monotonic() + deadline_s, self.weather.away_since + GONE_FOR_S)
         pause = 0.1
         while True:
             try:

@@ -244,24 +244,29 @@ class FileContents:
 
     # --- comparing ---------------------------------------------------------------------------
 
-    def measure(self, path: str) -> Entry | None:
+    def measure(self, path: str, like: Entry) -> Entry | None:
         """The entry of a file by reading it, without storing anything; None: no file is there.
+
+        Args:
+            path: relative to the root.
+            like: read as this one was, in blocks or as a whole: whether a file has holes says
+                nothing of its content, and changes when it is copied.
 
         Raises:
             WorkspaceUnavailable: see `describe`.
         """
         try:
-            return steadily(path, lambda: _measured(self.place(path)))
+            return steadily(path, lambda: _measured(self.place(path), in_blocks="blocks" in like))
         except FileNotFoundError:
             return None
         except PermissionError:
             return Entry(kind="file", unreadable=True)
 
 
-def _measured(place: str) -> Entry:
+def _measured(place: str, *, in_blocks: bool) -> Entry:
     with opened(place) as (file, found):
         entry = bare_entry(found)
-        if found.st_size > BLOCK_BYTES and is_sparse(file, found):
+        if in_blocks:
             entry["blocks"] = [
                 (number, hashlib.sha256(content).hexdigest())
                 for number, content in blocks(file, found.st_size)

@@ -128,7 +128,7 @@ class Restoring:
         if want.get("size") != found.st_size or want.get("unreadable"):
             return entry
         if not is_untouched(want, found):
-            return self._contents.measure(path)
+            return self._contents.measure(path, want)
         return want
 
     def _open_up(self, seen: Scan, entries: Mapping[str, Entry]) -> bool:

@@ -34,6 +34,11 @@ class Weather:
         """Whether nobody answered when it was last asked."""
         return self._trouble == "away"
 
+    @property
+    def away_since(self) -> float:
+        """Since when nobody has answered, of the monotonic clock; now, where it is not away."""
+        return self._since if self.away else time.monotonic()
+
     def is_bad(self, trouble: Trouble, why: str) -> None:
         """The database is away, or answers and refuses to write; told where that is news.
 

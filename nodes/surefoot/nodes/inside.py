@@ -13,6 +13,7 @@ from surefoot.nodes.change import Change, Refused
 from surefoot.nodes.context import TaskContext, Views
 from surefoot.nodes.orders import work_order
 from surefoot.nodes.places import Place
+from surefoot.nodes.stable_points import is_as_it_was
 from surefoot.nodes.stepping import gather_again, open_way, reopen, state_of, wrong_state
 
 _ENDED = (
@@ -41,7 +42,7 @@ async def step_inside(
         raise wrong_state(full, "is done without its plan; `surefoot retry` takes it up again")
     if not old.get("attempt"):
         raise wrong_state(full, "has not begun: step in once it runs")
-    if "taken_back" in old:
+    if await is_as_it_was(id, old, context):
         raise wrong_state(full, "was taken back and begins anew: step in once it runs")
     inner = Command(
         id=command.id,

@@ -239,6 +239,17 @@ def is_group(id: str, index: PlanIndex) -> bool:
     return top in index.raw and index.kind(id) == "group"
 
 
+async def is_as_it_was(id: str, record: Record, context: TaskContext) -> bool:
+    """Whether a group was taken back and not entered since: its thread is of the time before."""
+    if "taken_back" not in record:
+        return False
+    return _is_older(record, await context.insides.state_of(context.full(id)))
+
+
+def _is_older(record: Record, values: JsonObject | TaskState | None) -> bool:
+    return record.get("taken_back", 0) > (values or {}).get("taken_back", 0)
+
+
 async def state_inside(id: str, record: Record, context: TaskContext) -> TaskState | None:
     """The state of a group's plan as it is meant now; None where it has none that is whole.
 
@@ -247,7 +258,7 @@ async def state_inside(id: str, record: Record, context: TaskContext) -> TaskSta
     values = cast("TaskState | None", await context.insides.state_of(context.full(id)))
     if values is None or not values.get("plan") or gone_of(values, DELTAS):
         return None
-    if record.get("taken_back", 0) <= values.get("taken_back", 0):
+    if not _is_older(record, values):
         return values
     below = context_inside(id, values, context)
     return {**values, **await gone_back(values, record.get("inside"), below)}  # pyright: ignore[reportReturnType]

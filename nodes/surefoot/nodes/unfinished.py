@@ -17,6 +17,7 @@ from surefoot.nodes.change import Change, NotYet, Refused
 from surefoot.nodes.context import TaskContext, Views, journal_record, views
 from surefoot.nodes.orders import work_order
 from surefoot.nodes.segments import Segment
+from surefoot.nodes.stable_points import is_as_it_was
 from surefoot.nodes.undoing import undo
 
 BLOCKED = "undo_failed"
@@ -145,7 +146,7 @@ async def _leave_inside(
         NotYet: the task is stopped meanwhile.
     """
     record = (state.get("records") or {}).get(id) or Record()
-    if not record.get("attempt") or "taken_back" in record:
+    if not record.get("attempt") or await is_as_it_was(id, record, context):
         return
     full = context.full(id)
     command = Command(
