@@ -350,3 +350,34 @@ async def test_an_agent_that_may_not_go_on_finds_the_workspace_as_it_was(
     assert (place / "out/kept.txt").read_text() == "old"
     assert (place / "out/good.txt").read_text() == "anew"
     assert strategies(scene, "t")[0][0] == "roll back to the stable point"
+
+
+def test_a_name_from_data_is_no_pattern(scene: Scene, place: Path) -> None:
+    (place / "out/a.txt").write_text("beside")
+    names = ["[a].txt", "b[1].txt", "*.txt", "?.txt"]
+    each = {
+        **{"kind": "tool", "tool": "write_text", "writes": ["out/${item}"]},
+        **{"args": {"path": "out/${item}", "text": "new"}},
+        "success": [{"type": "file", "path": "out/${item}"}, {"type": "result", "equals": "no"}],
+        **{"retries": {"max_attempts": 1}, "on_failure": ["skip"], "skippable": True},
+    }
+    both = [{"id": "f", "kind": "foreach", "for_each": names, "each": each}]
+    both += [
+        {
+            "id": "g",
+            "kind": "foreach",
+            "for_each": names,
+            "each": {**each, "success": [{"type": "result"}]},
+        }
+    ]
+    both[1]["depends_on"] = ["f"]
+    done = scene.process("run", file_of(scene, *both), "--id", "t", "--workspace", place, "--json")
+    assert done.code == 0, done.out + done.err
+    told = scene.process("events", "t", "--json").document
+    put_back = [one["subtask"] for one in told if one["type"] == "WorkspacePutBack"]
+    assert sorted(put_back) == [f"f/{n}" for n in range(4)]
+    assert {name: (place / "out" / name).read_text() for name in names} == dict.fromkeys(
+        names, "new"
+    )
+    assert (place / "out/a.txt").read_text() == "beside"
+    assert scene.process("doctor", "t", "--json").document["consistent"] is True

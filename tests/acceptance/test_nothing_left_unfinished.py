@@ -139,6 +139,57 @@ async def test_what_cannot_be_taken_back_is_told_and_nobody_is_asked(
     assert not (workspace / "out").exists()
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["flat", "in a group"])
+async def test_what_takes_longer_than_a_cancel_waits_is_cut_and_told(
+    scene: Scene, log: Path, monkeypatch: pytest.MonkeyPatch, inside: bool
+) -> None:
+    monkeypatch.setattr("surefoot.nodes.undoing.CANCELLED_WITHIN_S", 1.0)
+    endless = TOOLS.replace("_note(args", "time.sleep(600)  # ")
+    args = {"file": str(log), "word": "x", "forever": True}
+    plan = [subtask("x", "take", args)]
+    if inside:
+        plan = [{"id": "g", "kind": "group", "plan": {"subtasks": plan}}]
+    file = scene.file(task(plan, tools=[scene.write("tools.py", endless)]))
+    async with scene.client() as holder, scene.client() as other:
+        running = asyncio.create_task(holder.run(file, id="t"))
+        await until(lambda: told(log))
+        assert (await other.cancel("t"))["status"] == "cancelled"
+        await running
+    (row,) = scene.rows("select facts from surefoot.events where type = 'NotTakenBack'")
+    assert row["facts"]["reason"] == "it took too long"
+    (effect,) = scene.rows("select state from surefoot.effects")
+    assert effect["state"] == "intent"
+
+
+async def test_a_skip_whose_worker_is_stopped_at_once_skips_nothing_halfway(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    slow = tmp_path / "slow"
+    slow.touch()
+    begins = """_note(args["file"], f"begins {args['word']}")
+    while Path(SLOW).exists():
+        time.sleep(0.1)
+    """.replace("SLOW", repr(str(slow)))
+    waits = TOOLS.replace('_note(args["file"], f"back', f'{begins}_note(args["file"], f"back')
+    args = {"file": str(log), "word": "inner", "forever": True}
+    group = {"id": "g", "kind": "group", "plan": {"subtasks": [subtask("inner", "take", args)]}}
+    file = scene.file(task([group], tools=[scene.write("tools.py", waits)]))
+    with scene.started("run", file, "--id", "t") as process:
+        await until(lambda: told(log) or process.poll() is not None)
+        with scene.started("skip", "t", "g") as skip:
+            await until(lambda: "begins inner" in told(log) or skip.poll() is not None)
+            process.send_signal(signal.SIGTERM)
+            await until(lambda: scene.rows("select 1 from surefoot.tasks where stopping"))
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 60) == 3
+            slow.unlink()
+            assert await asyncio.to_thread(skip.wait, 60) == 0
+    assert (await asyncio.to_thread(scene.process, "resume", "t")).code == 0
+    assert [line for line in told(log) if line.startswith("back")] == ["back inner"]
+    (effect,) = scene.rows("select state from surefoot.effects")
+    assert effect["state"] == "compensated"
+
+
 @pytest.mark.parametrize("killed", [False, True], ids=["running", "after a kill"])
 async def test_of_a_group_that_is_skipped_nothing_is_left_unfinished(
     scene: Scene, log: Path, killed: bool

@@ -206,6 +206,27 @@ def test_a_snapshot_holds_all_that_a_rebuild_needs(scene: Scene, log: Path) -> N
     assert [s["id"] for s in stored(scene, document["plan_at"])["subtasks"]] == ["a", "b"]
 
 
+@pytest.mark.parametrize("back", ["rollback", "edit"])
+def test_who_goes_back_over_a_milestone_is_not_asked_about_what_going_back_removed(
+    scene: Scene, log: Path, tmp_path: Path, back: str
+) -> None:
+    written = {"path": "out/deep/a.txt"}
+    a = act(log, "a", "scribble", args=written, writes=["out/deep/a.txt"])
+    fails = act(log, "b", "mark", "a", success=[{"type": "result", "equals": "never"}])
+    given = planned([a, {**fails, "retries": {"max_attempts": 1}}], [after("m", "a")])
+    place = tmp_path / "place"
+    file = scene.file(given)
+    assert scene.command("run", file, "--id", "t1", "--workspace", place).code == 1
+    other = json.dumps({"file": str(log), "word": "other", **written})
+    words = ["start"] if back == "rollback" else ["a", "--args", other]
+    done = scene.command(back, "t1", *words)
+    assert done.code == 0, done.err
+    assert not (place / "out").exists()
+    resumed = scene.command("resume", "t1", "--json")
+    assert resumed.code == 1, "it goes on to where it fails, and asks nothing"
+    assert (place / "out/deep/a.txt").exists()
+
+
 def test_a_plan_that_cannot_write_looks_at_no_workspace(scene: Scene) -> None:
     given = planned([subtask("a", "listed", {"count": 2})], [])
     assert scene.command("run", scene.file(given), "--id", "t1").code == 0

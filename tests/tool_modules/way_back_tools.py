@@ -75,7 +75,9 @@ def make(file: str, word: str, name: str, context: ToolContext) -> int:
 def scribble(file: str, word: str, path: str, context: ToolContext) -> int:
     """Append a word to a file of the workspace."""
     note(file, word)
-    with (Path(context.workspace) / path).open("a") as lines:
+    place = Path(context.workspace) / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("a") as lines:
         lines.write(word + "\n")
     return 1
 

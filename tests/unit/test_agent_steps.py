@@ -317,7 +317,7 @@ async def test_a_call_has_its_tools_time_but_no_more_than_is_left(agents: AgentB
 # --- stopping and going on -------------------------------------------------------------------
 
 
-class Died(Exception):
+class Died(BaseException):
     """What a test lets end the process's part of a go."""
 
 

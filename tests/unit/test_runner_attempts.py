@@ -1,7 +1,9 @@
 """LocalRunner: one attempt from its references to its outcome; prohibitions; containers."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import Bench, foreach_order, ok, tool_order
@@ -356,3 +358,30 @@ async def test_a_gathered_result_that_is_too_large_fails_once(
     (outcome,) = await outcomes(runner, 1)
     failure = outcome.get("failure") or {}
     assert (failure.get("kind"), failure.get("retryable")) == ("result_too_large", False)
+
+
+@pytest.mark.parametrize(
+    ("writes", "item", "inputs", "found"),
+    [
+        (["out/${item}"], "[a]*.txt", {}, ("out/[[]a][*].txt",)),
+        (["${item}"], "?", {}, ("[?]",)),
+        (["${item}"], ["a*", "b"], {}, ("a[*]", "b")),
+        (["${inputs.where}"], "x", {"where": ["out/**", "in"]}, ("out/**", "in")),
+        (["${inputs.where}/*"], "x", {"where": "[1]"}, ("[[]1]/*",)),
+    ],
+)
+async def test_what_data_says_in_writes_is_a_name_and_no_pattern(
+    bench: Bench, writes: list[str], item: Any, inputs: Any, found: tuple[str, ...]
+) -> None:
+    bench.host.add("tool", lambda call: ok(call.args))
+    runner = bench.runner(inputs=inputs)
+    await runner.submit([tool_order(writes=writes, item=({"value": [item]}, 0))])
+    await outcomes(runner, 1)
+    (call,) = bench.host.calls
+    assert call.writes == found
+    of_a_group = replace(tool_order("b", writes=writes, item=({"value": [item]}, 0)), inputs=inputs)
+    await runner.submit([of_a_group])
+    await outcomes(runner, 2)
+    named = {"out/**": "out/[*][*]"}
+    assert bench.host.calls[1].writes == tuple(named.get(glob, glob) for glob in found)
+    await runner.close()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from surefoot.checkpointing.manifest_layers import layered
-from surefoot.checkpointing.manifests import Listing
+from surefoot.checkpointing.manifests import Entry, Listing
 from surefoot.graph.index import PlanIndex
 from surefoot.graph.tables import Snapshot
 from surefoot.graph.tool_ports import ToolSpec
@@ -95,3 +95,32 @@ def test_a_later_manifest_says_all_about_what_it_is_about() -> None:
     assert layered([part, whole]).entries == whole.entries
     other = Listing(entries={"c": file("4")}, writes=("c",))
     assert layered([part, other]).writes == ("a/**", "c")
+
+
+def test_what_was_gone_back_over_vouches_for_nothing() -> None:
+    index = PlanIndex({"subtasks": [subtask("a", writes=["out/a"])], "milestones": []})
+    at_m = Snapshot(milestone="m", at=30.0, manifest=StoredValue(sha256="m"))
+    accepted = Snapshot(milestone="", at=35.0, manifest=StoredValue(sha256="accepted"))
+    records: dict[str, Record] = {"a": {"state": "pending", "attempt": 1, "ended": 1}}
+    passed: Any = {"m": {"passed": True, "at": 30.0}}
+
+    def bases(milestones: Any, *snapshots: Snapshot, back_at: float = 0.0) -> Any:
+        found = vouched(index, records, milestones, snapshots, SPECS, back_at=back_at)
+        return found.manifests
+
+    assert bases(passed, at_m, START) == (at_m.manifest,)
+    assert bases({}, at_m, START, back_at=40.0) == (START.manifest,)
+    assert bases(passed, accepted, at_m, START) == (accepted.manifest,)
+    assert bases(passed, accepted, at_m, START, back_at=40.0) == (at_m.manifest,)
+
+
+def test_a_folder_on_the_way_that_is_gone_is_not_missed_where_it_leads_to_nothing_else() -> None:
+    folder = Entry(kind="dir", mode=0o755)
+    file = Entry(kind="file", mode=0o644, size=1, sha256="a" * 64)
+    whole = Listing(entries={"out": folder, "out/deep": folder, "out/deep/a": file, "in": folder})
+    gone = Listing(entries={}, writes=("out/deep/a",))
+    assert set(layered([whole, gone]).entries) == {"in"}
+    beside = Listing(entries={**whole.entries, "out/b": file})
+    assert set(layered([beside, gone]).entries) == {"in", "out", "out/b"}
+    there = Listing(entries={"out": Entry(kind="dir", mode=0o755, way=True)}, writes=gone.writes)
+    assert set(layered([whole, there]).entries) == {"in", "out"}

@@ -18,10 +18,14 @@ class Inside:
         outcome: what its sender is told, `{"error": {code, message}}` where it was refused.
         failed: the group's plan still stands failed.
         questions: those that are open inside, as everybody outside knows them.
+        begun: the group has a thread; it was entered at all.
+        unanswered: it was entered and left without an answer: the task is stopped meanwhile.
     """
 
     outcome: JsonObject
     failed: bool = False
+    begun: bool = True
+    unanswered: bool = False
     questions: tuple[Question, ...] = ()
 
 

@@ -203,7 +203,7 @@ class Groups:
         try:
             if not await self._threads.has_begun(group.thread):
                 why = f"group {order.subtask!r} begins anew: step in once it runs"
-                return Inside(outcome=_error("wrong_state", why))
+                return Inside(outcome=_error("wrong_state", why), begun=False)
             await self._drive(group)
             return await self._came_of(group, command)
         finally:
@@ -225,7 +225,7 @@ class Groups:
         outcome = control.outcomes.get(command.id)
         if outcome is None:
             why = f"group {group.order.subtask!r} cannot do that now"
-            return Inside(outcome=_error("wrong_state", why))
+            return Inside(outcome=_error("wrong_state", why), unanswered=True)
         config: Any = {"configurable": {"thread_id": group.thread}}
         state: TaskState = (await self._compiled().aget_state(config)).values
         told = tuple(_told(question, group.order) for question in state.get("questions") or ())

@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from surefoot.graph.shapes import is_array
+from surefoot.graph.values import Json
+
 Parts = tuple[str, ...]
 """What is left of a glob below some folder, name by name; () means all that is there."""
 
@@ -65,6 +68,13 @@ def only_names(wanted: frozenset[Parts]) -> set[str] | None:
 def literal(path: str) -> str:
     """The glob that means this path alone, with what is below it."""
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
+
+
+def as_names(value: Json) -> Json:
+    """A value as globs that mean just what it says: texts, also in lists, as `literal`."""
+    if isinstance(value, str):
+        return literal(value)
+    return [as_names(one) for one in value] if is_array(value) else value
 
 
 def _parts(glob: str) -> Parts:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from surefoot.graph.going_back import START
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.shapes import is_object
 from surefoot.graph.tables import Snapshot
@@ -43,6 +44,8 @@ def vouched(
     milestones: Mapping[str, MilestoneRecord],
     snapshots: Sequence[Snapshot],
     specs: Mapping[str, ToolSpec],
+    *,
+    back_at: float = 0.0,
 ) -> Vouched:
     """Choose what vouches for the workspace.
 
@@ -52,8 +55,11 @@ def vouched(
         milestones: as they were judged.
         snapshots: of the whole workspace, newest first.
         specs: of the tools, for their effects.
+        back_at: when the task last went back: of milestones that do not stand any more, and of
+            what was accepted before that, the snapshots show another time.
     """
-    base = next((one for one in snapshots if one.is_of_workspace), None)
+    standing = (one for one in snapshots if _stands(one, milestones, back_at))
+    base = next((one for one in standing if one.is_of_workspace), None)
     has_files = any("files" in record for record in records.values())
     if base is None and not has_files:
         return Vouched()
@@ -99,6 +105,13 @@ def _layers(
     if not manifests:
         return Vouched(words=_UNDECLARED)
     return Vouched(tuple(manifests), tuple(dict.fromkeys(left)), words)
+
+
+def _stands(snapshot: Snapshot, milestones: Mapping[str, MilestoneRecord], back_at: float) -> bool:
+    if not snapshot.milestone:
+        return snapshot.at > back_at
+    record = milestones.get(snapshot.milestone)
+    return snapshot.milestone == START or (record is not None and record["passed"])
 
 
 def _judged_by_commands(index: PlanIndex, milestones: Mapping[str, MilestoneRecord]) -> float:

@@ -229,7 +229,9 @@ async def _workspace(
         manifest, at = around.accepted
         snapshots.insert(0, Snapshot(milestone="", at=at, manifest=manifest))
     records, milestones = state.get("records") or {}, state.get("milestones") or {}
-    chosen = vouched(index, records, milestones, snapshots, around.specs)
+    chosen = vouched(
+        index, records, milestones, snapshots, around.specs, back_at=_went_back_at(state)
+    )
     if not chosen.manifests:
         return None, [], chosen.words
     try:
@@ -237,6 +239,12 @@ async def _workspace(
         return against, await around.workspace.differences(against), chosen.words
     except (PermanentError, TransientError) as error:
         return None, [str(error)], chosen.words
+
+
+def _went_back_at(state: TaskState) -> float:
+    """When the plan last went back to a stable point; 0 where it never did."""
+    decisions = (state.get("decisions") or {}).values()
+    return max((one["at"] for one in decisions if one["kind"] == "rollback"), default=0.0)
 
 
 async def _one_manifest(chosen: Vouched, workspace: Workspace) -> StoredValue:

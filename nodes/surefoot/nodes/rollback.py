@@ -54,7 +54,7 @@ async def roll_back(state: TaskState, context: TaskContext) -> dict[str, Any]:
     target = await way_of(wish, state, context)
     manifest = _manifest(target, state)
     try:
-        undone = await undo(target.segments, manifest, state, context, although_cancelled=True)
+        undone = await undo(target.segments, manifest, state, context)
     except CallStopped:
         if _is_cancelled(context):
             return _given_up("going back took too long", context)

@@ -243,10 +243,11 @@ async def is_as_it_was(id: str, record: Record, context: TaskContext) -> bool:
     """Whether a group was taken back and not entered since: its thread is of the time before."""
     if "taken_back" not in record:
         return False
-    return _is_older(record, await context.insides.state_of(context.full(id)))
+    return is_older(record, await context.insides.state_of(context.full(id)))
 
 
-def _is_older(record: Record, values: JsonObject | TaskState | None) -> bool:
+def is_older(record: Record, values: JsonObject | TaskState | None) -> bool:
+    """Whether this state of a group is of the time before it was taken back."""
     return record.get("taken_back", 0) > (values or {}).get("taken_back", 0)
 
 
@@ -258,7 +259,7 @@ async def state_inside(id: str, record: Record, context: TaskContext) -> TaskSta
     values = cast("TaskState | None", await context.insides.state_of(context.full(id)))
     if values is None or not values.get("plan") or gone_of(values, DELTAS):
         return None
-    if not _is_older(record, values):
+    if not is_older(record, values):
         return values
     below = context_inside(id, values, context)
     return {**values, **await gone_back(values, record.get("inside"), below)}  # pyright: ignore[reportReturnType]

@@ -54,8 +54,6 @@ async def undo(
     manifest: StoredValue | None,
     state: TaskState,
     context: TaskContext,
-    *,
-    although_cancelled: bool = False,
 ) -> Undone:
     """Take back what the segments did: effects newest first, by `undo`, then the workspace.
 
@@ -64,10 +62,10 @@ async def undo(
         manifest: the workspace as it is to be; None: what attempts found under their `writes`.
         state: of the plan.
         context: of the plan.
-        although_cancelled: once its task is cancelled it goes on for `CANCELLED_WITHIN_S`.
 
     Raises:
-        CallStopped: the task was told to stop; it goes on from there.
+        CallStopped: the task was told to stop at once, or was cancelled `CANCELLED_WITHIN_S` ago;
+            it goes on from there.
         LeaseLost, DatabaseUnavailable: so for these.
     """
     said, number = _answers(state)
@@ -76,8 +74,7 @@ async def undo(
     orders = _orders(segments)
     if orders or back:
         work = context.runner.undo(orders, back, said=said, number=number)
-        grace_s = CANCELLED_WITHIN_S if although_cancelled else 0.0
-        asked = await _heeding(work, context, grace_s)
+        asked = await _heeding(work, context)
         if asked:
             return Undone([_about_back(question, context) for question in asked])
     left = [row for row in await _rows(segments, context) if row.effect == "irreversible"]
@@ -126,11 +123,8 @@ def _orders(segments: list[Segment]) -> list[WorkOrder]:
     return [order for _, order in found]
 
 
-async def _heeding(work: Coroutine[Any, Any, T], context: TaskContext, grace_s: float) -> T:
-    """Wait for it; a cancel, a second stop signal or a lost lease ends it where it is.
-
-    `grace_s`: a cancel does so only that much later.
-    """
+async def _heeding(work: Coroutine[Any, Any, T], context: TaskContext) -> T:
+    """Wait for it; a second stop signal or a lost lease ends it where it is, a cancel later."""
     undoing = asyncio.ensure_future(work)
     root = context.root
     while not undoing.done():
@@ -139,7 +133,8 @@ async def _heeding(work: Coroutine[Any, Any, T], context: TaskContext, grace_s: 
         cancelled = root.control.stopping() == "cancel"
         if cancelled and root.cancelled_at is None:
             root.cancelled_at = now
-        stopped = now - (root.cancelled_at or 0.0) >= grace_s if cancelled else stopping == "now"
+        late = cancelled and now - (root.cancelled_at or 0.0) >= CANCELLED_WITHIN_S
+        stopped = late if cancelled else stopping == "now"
         if context.control.lost() or stopped:
             await context.runner.cut()
         await asyncio.wait({undoing}, timeout=LOOK_EVERY_S)

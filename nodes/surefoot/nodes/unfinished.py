@@ -17,7 +17,7 @@ from surefoot.nodes.change import Change, NotYet, Refused
 from surefoot.nodes.context import TaskContext, Views, journal_record, views
 from surefoot.nodes.orders import work_order
 from surefoot.nodes.segments import Segment
-from surefoot.nodes.stable_points import is_as_it_was
+from surefoot.nodes.stable_points import is_older
 from surefoot.nodes.undoing import undo
 
 BLOCKED = "undo_failed"
@@ -51,7 +51,7 @@ async def _one_by_one(state: TaskState, context: TaskContext, change: Change) ->
     blocked: list[str] = []
     for id in sorted(ids, key=lambda id: records[id].get("started", 0.0), reverse=True):
         try:
-            await take_back([id], state, context, change, although_cancelled=True)
+            await take_back([id], state, context, change)
         except Refused as why:
             blocked.append(str(why))
     if blocked:
@@ -65,7 +65,6 @@ async def take_back(
     change: Change,
     *,
     kinds: Collection[str] = UNFINISHED,
-    although_cancelled: bool = False,
 ) -> None:
     """Undo what the unfinished attempts of these subtasks did: effects, `undo`, files.
 
@@ -77,7 +76,6 @@ async def take_back(
         context: of the plan.
         change: what is changed already.
         kinds: of unfinished attempts.
-        although_cancelled: see `undo`.
 
     Raises:
         Refused: a way back is blocked.
@@ -91,7 +89,7 @@ async def take_back(
     unfinished = [id for id in known if _is_unfinished(records.get(id, Record()), kinds)]
     for id in unfinished:
         if index.kind(id) == "group" and not records[id].get("rung"):
-            await _leave_inside(id, whole, context, although_cancelled)
+            await _leave_inside(id, whole, context)
     # A container on a rung is one call or one agent, whatever is inside of it.
     begun = [id for id in unfinished if records[id].get("rung") or not index.is_container(id)]
     if not begun:
@@ -100,7 +98,7 @@ async def take_back(
     way = WayBack(records=records, taken={id: _stands(records[id]) for id in begun})
     segments = [Segment(state=whole, context=context, seen=seen, way=way)]
     try:
-        undone = await undo(segments, None, whole, context, although_cancelled=although_cancelled)
+        undone = await undo(segments, None, whole, context)
     except CallStopped:
         raise NotYet from None
     finally:
@@ -128,17 +126,12 @@ async def leave(
     command: Command, state: TaskState, context: TaskContext, seen: Views, change: Change
 ) -> JsonObject:
     """The command by which a plan has a group of it leave nothing unfinished. See `take_back`."""
-    del seen
-    if command.args.get("although_cancelled"):
-        await _one_by_one(state, context, change)
-    else:
-        await take_back(list(state.get("records") or {}), state, context, change)
+    del command, seen
+    await _one_by_one(state, context, change)
     return {"applied": "leave"}
 
 
-async def _leave_inside(
-    id: str, state: TaskState, context: TaskContext, although_cancelled: bool
-) -> None:
+async def _leave_inside(id: str, state: TaskState, context: TaskContext) -> None:
     """Have a group leave nothing unfinished inside; one that has no thread has left nothing.
 
     Raises:
@@ -146,21 +139,26 @@ async def _leave_inside(
         NotYet: the task is stopped meanwhile.
     """
     record = (state.get("records") or {}).get(id) or Record()
-    if not record.get("attempt") or await is_as_it_was(id, record, context):
-        return
     full = context.full(id)
+    values = await context.insides.state_of(full) if record.get("attempt") else None
+    if values is None or is_older(record, values):
+        return
     command = Command(
         # Below 0 it is nobody's row; another one each time, since one is applied once.
         id=-int(digest([full, context.clock()])[:8], 16),
         name="leave",
-        args={"subtask": "", "although_cancelled": although_cancelled},
+        args={"subtask": ""},
         by="",
     )
     order = Order(subtask=id, attempt=record.get("attempt", 0), action="nest")
     seen = views(state, context)
     found = await context.insides.step_in(work_order(order, state, context, seen), command)
+    if found.unanswered:
+        raise NotYet
     error = found.outcome.get("error")
     if error and error["code"] == BLOCKED:
         raise Refused(BLOCKED, error["message"])
-    if error and context.control.stopping() in ("cancel", "now") and not although_cancelled:
-        raise NotYet
+    if (
+        error and found.begun
+    ):  # nobody can enter it any more, and it must not be in the way for ever
+        context.journal.event("NotTakenBack", subtask=id, reason=error["message"])

@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surefoot.graph.errors import ReferenceMissing
+from surefoot.graph.path_globs import as_names
 from surefoot.graph.ports import ArtifactStore, Binding
-from surefoot.graph.references import RESERVED_HEADS, Reference, dig, find_references, resolve
+from surefoot.graph.references import (
+    RESERVED_HEADS,
+    Reference,
+    dig,
+    find_references,
+    resolve,
+    sole_reference,
+)
 from surefoot.graph.shapes import is_array
 from surefoot.graph.values import ArtifactRef, Json, JsonObject, StoredValue
 
@@ -64,7 +72,7 @@ class Scope:
     """The look-ups of one order.
 
     After `resolve`, `nulled` holds the references that were null because a subtask was skipped;
-    `inputs` is what `${inputs...}` means.
+    `inputs` is what `${inputs...}` means: the goal's, or (`goals_inputs` False) a group's.
     """
 
     def __init__(
@@ -76,7 +84,9 @@ class Scope:
         inputs: JsonObject,
         bindings: Mapping[str, Binding],
         item: tuple[StoredValue, int] | None = None,
+        goals_inputs: bool = True,
     ) -> None:
+        self._goals_inputs = goals_inputs
         self.nulled: set[str] = set()
         self._values = values
         self._store = store
@@ -105,6 +115,24 @@ class Scope:
         What a call *means* does not depend on where this machine keeps its copies.
         """
         return resolve(value, self._lookup_meaning) if self._paths else resolved
+
+    async def resolve_globs(self, globs: Sequence[str]) -> Json:
+        """Globs with every reference looked up: what data says is a name there, and no pattern.
+
+        An input of the goal that stands alone may hold globs, for the plan's author wrote it; those
+        of a group come from items and results. Raises as `resolve`.
+        """
+        for reference in find_references([*globs]):
+            await self._prepare(reference)
+        found: list[Json] = []
+        for glob in globs:
+            alone = sole_reference(glob)
+            given = alone is not None and alone.head == "inputs" and self._goals_inputs
+            found.append(resolve(glob, self._lookup if given else self._lookup_name))
+        return found
+
+    def _lookup_name(self, reference: Reference) -> Json:
+        return as_names(self._lookup(reference))
 
     async def _prepare(self, reference: Reference) -> None:
         head = reference.head

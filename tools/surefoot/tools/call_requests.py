@@ -115,6 +115,7 @@ class CallRequests:
             store=self._store,
             artifacts_folder=self._around.artifacts_folder,
             inputs=self._around.inputs if inputs is None else inputs,
+            goals_inputs=inputs is None,
             bindings=bindings,
             item=item,
         )
@@ -166,6 +167,7 @@ class CallRequests:
             effect=effect,
             key=key,
             stop=stop,
+            step=0,  # it is none of the work's own
         )
 
     async def asked(self, order: WorkOrder, asked: AskedCall, stop: Stop) -> CallRequest:
@@ -215,7 +217,7 @@ class CallRequests:
         """
         if order.work.writes is None:
             return None
-        return tuple(_globs(await scope.resolve(order.work.writes)))
+        return tuple(_globs(await scope.resolve_globs(order.work.writes)))
 
     async def _allow(
         self, spec: ToolSpec, args: JsonObject, writes: tuple[str, ...] | None
