@@ -73,6 +73,17 @@ def failed(scene: Scene) -> Path:
     return scene.folder / "w"
 
 
+def test_of_a_task_that_waits_all_ways_back_stay(scene: Scene) -> None:
+    given = in_phases(scene)
+    given["plan"]["subtasks"][-1]["on_failure"] = ["ask"]
+    file, workspace = scene.file(given), scene.folder / "w"
+    assert scene.command("run", file, "--id", "t", "--workspace", workspace).code == 3
+    done = gc(scene, "--keep-milestones", "1")
+    assert done["tasks"][0]["milestones"] == []
+    assert scene.command("rollback", "t", "m0").code == 0
+    assert (workspace / "out/kept.txt").read_text() == "0" * 3000
+
+
 def test_a_stopped_task_goes_on_from_its_head_alone(scene: Scene) -> None:
     failed(scene)
     before = checkpoints(scene)

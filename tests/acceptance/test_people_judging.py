@@ -141,6 +141,30 @@ def test_a_resume_without_answers_leaves_every_question_as_it_is(scene: Scene, l
     assert sorted(lines(log)) == ["allowed", "in", "inner", "last", "one", "x"]
 
 
+@pytest.mark.parametrize("kind", ["group", "foreach"])
+def test_a_container_that_fails_again_asks_anew(scene: Scene, log: Path, kind: str) -> None:
+    never = {"success": [{"type": "result", "equals": "never"}], "on_failure": ["ask"]}
+    group = {"id": "c", "kind": "group", "plan": {"subtasks": [mark(log, "i")]}, **never}
+    each: Any = {"kind": "tool", "tool": "mark", "args": {"file": str(log), "word": "${item}"}}
+    each["success"] = [{"type": "result"}]
+    foreach = {"id": "c", "kind": "foreach", "for_each": ["i"], "each": each, **never}
+    container = {**(group if kind == "group" else foreach), "skippable": True}
+    run(scene, task([container, mark(log, "b", "c")]), 3)
+    seen: set[str] = set()
+    for word in ("retry", "retry", "skip"):
+        question = open_questions(scene)["c"]
+        assert question["id"] not in seen
+        seen.add(question["id"])
+        assert answer(scene, question["id"], word).code == 0
+        resume(scene, 0 if word == "skip" else 3)
+    assert scene.command("rollback", "t1", "start").code == 0
+    resume(scene, 3)
+    question = open_questions(scene)["c"]
+    assert question["id"] not in seen
+    assert answer(scene, question["id"], "skip").code == 0
+    assert resume(scene)["status"] == "completed"
+
+
 def test_a_milestone_and_the_end_are_judged_by_a_person(scene: Scene, log: Path) -> None:
     milestone = {"id": "m", "after": "a", "checks": [FINE], "on_failure": ["fail"]}
     given = task([mark(log, "a"), mark(log, "b", "a")])

@@ -136,6 +136,9 @@ class _Task:
         spare = await retention.spare_snapshots(
             keep=self._policy.keep_milestones, everything=self._finished
         )
+        if self._row["status"] == "waiting":
+            # Its thread is left alone (see `_shorten`), so it could not say what is gone.
+            spare = [one for one in spare if one.tier != "complete"]
         pruned = await self._pruned(spare)
         await self._threads(retention, lease, pruned)
         if spare and lease is not None:

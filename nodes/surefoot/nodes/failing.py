@@ -1,5 +1,6 @@
 """Outcomes that are not accepted: cut, unknown, or failed, and what the policy chooses then."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from surefoot.graph.attempts import INCONSISTENT, Choice, failure_code, max_attempts
@@ -18,11 +19,19 @@ from surefoot.graph.reflecting import (
     worth_reflecting,
 )
 from surefoot.graph.state import Back, Replan, TaskState
-from surefoot.graph.values import Decision, Failure, Outcome, Question, Record, TaskFailure
+from surefoot.graph.values import (
+    Decision,
+    Failure,
+    JsonObject,
+    Outcome,
+    Question,
+    Record,
+    TaskFailure,
+)
 from surefoot.nodes.context import TaskContext, Views, views
 from surefoot.nodes.cuts import cut_facts
 from surefoot.nodes.orders import work_of
-from surefoot.nodes.questions import opened
+from surefoot.nodes.questions import opened, unanswered
 from surefoot.nodes.ways_back import failure_may_go_back
 from surefoot.nodes.wishes import replans_for, why_no_replan, wish
 
@@ -158,6 +167,8 @@ class Case:
     blocker: str
     no_replan: str
     rollback: bool
+    answers: Mapping[str, JsonObject]
+    """All that was answered until now, by question id."""
     context: TaskContext
     found: Reflection
 
@@ -216,6 +227,7 @@ def _case(
         no_replan=why_no_replan(state, context, stands_in_the_way),
         rollback=work.kind == "agent"
         and failure_may_go_back(id, state, context, stands_in_the_way),
+        answers=state.get("answers") or {},
         context=context,
         found=found,
     )
@@ -361,7 +373,7 @@ def _ask_on_ladder(record: Record, case: Case, *, rung: int) -> None:
         ),
     )
     choices = ("retry", "skip", "fail") if case.unit.skippable else ("retry", "fail")
-    asked = opened(question, context, choices=choices)
+    asked = opened(unanswered(question, case.answers), context, choices=choices)
     case.found.questions.append(asked)
     case.found.asked.add(asked["id"])
     record["rung"], record["question"] = rung, asked["id"]

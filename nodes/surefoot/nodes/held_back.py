@@ -10,7 +10,14 @@ from surefoot.graph.state import TaskState
 from surefoot.graph.values import JsonObject, Outcome, Question, Record
 from surefoot.nodes.context import TaskContext
 from surefoot.nodes.failing import Reflection
-from surefoot.nodes.questions import LOOKED_AT_AGAIN, close, inside_of, opened, same_question
+from surefoot.nodes.questions import (
+    LOOKED_AT_AGAIN,
+    close,
+    inside_of,
+    opened,
+    same_question,
+    unanswered,
+)
 
 DECIDES_ATTEMPT = ("check", "verdict")
 """Kinds that are about a result that was made: it is kept until they are answered."""
@@ -26,7 +33,7 @@ def ask(
     """
     question = cast("Question", outcome.get("question"))
     known = same_question(question, state.get("questions") or ())
-    asked = known or opened(_unanswered(question, state), context)
+    asked = known or opened(unanswered(question, state.get("answers") or {}), context)
     found.asked.add(asked["id"])
     if known is None:
         found.questions.append(asked)
@@ -42,16 +49,6 @@ def ask(
         record["held"] = cast("JsonObject", {k: v for k, v in outcome.items() if k != "question"})
         record.pop("cut", None)
     return record
-
-
-def _unanswered(question: Question, state: TaskState) -> Question:
-    """The question under an id that no answer was given to: what has no attempts asks again."""
-    answers, id = state.get("answers") or {}, question["id"]
-    number = 1
-    while id in answers:
-        number += 1
-        id = f"{question['id']}.{number}"
-    return {**question, "id": id}
 
 
 def ask_inside(outcome: Outcome, old: Record, found: Reflection) -> Record:

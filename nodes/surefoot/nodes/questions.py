@@ -18,6 +18,15 @@ LOOKED_AT_AGAIN = ("unknown_effect",)
 """Kinds that a resume may settle without a person: the probe is asked once more."""
 
 
+def unanswered(question: Question, answers: Mapping[str, JsonObject]) -> Question:
+    """The question under an id that no answer was given to: what counts no attempts asks again."""
+    id, number = question["id"], 1
+    while id in answers:
+        number += 1
+        id = f"{question['id']}.{number}"
+    return {**question, "id": id}
+
+
 def opened(
     question: Question, context: TaskContext, *, choices: Sequence[str] | None = None
 ) -> Question:
