@@ -5,8 +5,8 @@ Whatever becomes of its subtask then, nobody asks again, and `effects` says what
 
 from typing import cast
 
-from surefoot.graph.plain import compact_json, fits_inline
-from surefoot.graph.values import JsonObject, Question, StoredValue
+from surefoot.graph.stored_values import stored_value
+from surefoot.graph.values import JsonObject, Question
 from surefoot.nodes.context import TaskContext
 
 HAPPENED = "a person says that it happened"
@@ -37,14 +37,5 @@ async def record_outcome(question: Question, answer: JsonObject, context: TaskCo
     if choice == "not_done":
         await context.ledger.settle(call, "failed", note=DID_NOT)
         return
-    result = await _stored(answer, context)
+    result = await stored_value(answer.get("result"), context.store.put_bytes)
     await context.ledger.settle(call, "done", result=result, note=HAPPENED)
-
-
-async def _stored(answer: JsonObject, context: TaskContext) -> StoredValue:
-    value = answer.get("result")
-    text = compact_json(value)
-    if fits_inline(value, text):
-        return {"value": value}
-    content = text.encode()
-    return {"sha256": await context.store.put_bytes(content), "size": len(content)}

@@ -29,8 +29,8 @@ from surefoot.graph.model_roles import ModelRoles
 from surefoot.graph.plain import canonical_json, digest
 from surefoot.graph.ports import Manifest
 from surefoot.graph.state import DELTAS, TaskState
+from surefoot.graph.stored_values import stored_value
 from surefoot.graph.values import (
-    INLINE_BYTES,
     Json,
     JsonObject,
     MilestoneRecord,
@@ -179,10 +179,7 @@ async def _groups(state: TaskState, context: TaskContext) -> JsonObject:
 
 
 async def _kept(value: Json, context: TaskContext) -> StoredValue:
-    text = canonical_json(value).encode()
-    if len(text) <= INLINE_BYTES:
-        return StoredValue(value=value)
-    return StoredValue(sha256=await context.store.put_bytes(text), size=len(text))
+    return await stored_value(value, context.store.put_bytes, text=canonical_json(value))
 
 
 # --- reading ---------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ The value is cleaned JSON already (`surefoot.graph.plain`). Reading back is in `
 import asyncio
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from surefoot.graph.errors import TransientError
-from surefoot.graph.plain import compact_json, fits_inline
 from surefoot.graph.ports import ArtifactStore
+from surefoot.graph.stored_values import stored_value
 from surefoot.graph.values import (
     ARTIFACT_BYTES,
     MAX_RESULT_BYTES,
@@ -39,11 +40,8 @@ class KeptResult:
 
 
 async def keep_value(store: ArtifactStore, value: Json) -> StoredValue:
-    """Store a cleaned JSON value; durable when this returns."""
-    text = compact_json(value)
-    if fits_inline(value, text):
-        return {"value": value}
-    return await keep_text(store, text.encode())
+    """Store a cleaned JSON value; durable when this returns. Raises as `keep_text`."""
+    return await stored_value(value, partial(_put, store))
 
 
 async def keep_text(store: ArtifactStore, content: bytes) -> StoredValue:
@@ -54,10 +52,14 @@ async def keep_text(store: ArtifactStore, content: bytes) -> StoredValue:
     Raises:
         TransientError: it stayed away for `PATIENCE_S`.
     """
+    return {"sha256": await _put(store, content), "size": len(content)}
+
+
+async def _put(store: ArtifactStore, content: bytes) -> str:
     delay, until = 0.5, time.monotonic() + PATIENCE_S
     while True:
         try:
-            return {"sha256": await store.put_bytes(content), "size": len(content)}
+            return await store.put_bytes(content)
         except TransientError:
             if time.monotonic() + delay > until:
                 raise
