@@ -14,6 +14,7 @@ from surefoot.checkpointing.journal import TaskJournal
 from surefoot.checkpointing.outbox import Outbox
 from surefoot.graph.assembly import OneContext, assemble
 from surefoot.graph.control import TaskControl
+from surefoot.graph.errors import DatabaseUnavailable
 from surefoot.graph.nesting import Groups
 from surefoot.graph.ports import ToolReply
 from surefoot.graph.values import Json, JsonObject, Usage
@@ -71,7 +72,7 @@ class MemoryThreads:
     async def earlier(self, thread: str) -> str | None:
         del thread
 
-    async def recover(self, thread: str) -> None:
+    async def recover(self, thread: str, error: DatabaseUnavailable) -> None:
         raise AssertionError(thread)
 
     def leave(self, thread: str) -> None:

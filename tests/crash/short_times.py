@@ -18,7 +18,7 @@ from surefoot.checkpointing import ledger, spending
 from surefoot.checkpointing.heartbeat import Heartbeat
 from surefoot.checkpointing.lease import LeaseKeeper
 from surefoot.checkpointing.ledger import PostgresLedger
-from surefoot.graph import holding, session
+from surefoot.graph import group_threads, holding, session
 from surefoot.graph.ports import EffectCall, EffectRow
 from surefoot.service.cli import main
 
@@ -55,6 +55,7 @@ if __name__ == "__main__":
     if patience := os.environ.get("PATIENCE_S"):
         waiting: list[tuple[Any, str]] = [
             (session, "GONE_FOR_S"),
+            (group_threads, "GONE_FOR_S"),
             (ledger, "PATIENCE_SECONDS"),
             (spending, "PATIENCE_S"),
         ]

@@ -39,8 +39,8 @@ def weather(request: pytest.FixtureRequest, sql: Sql) -> Generator[Weather]:
     made.clear()
 
 
-def chain(scene: Scene, marks: Path) -> Path:
-    """One mark after the other, with something of a size in each, two at a time."""
+def chain(scene: Scene, marks: Path, *, inside: bool = False) -> Path:
+    """One mark after the other, with something of a size in each, two at a time; or in a group."""
     args = {"file": str(marks), "value": "x" * 2000}
     steps = [
         subtask(
@@ -51,7 +51,8 @@ def chain(scene: Scene, marks: Path) -> Path:
         )
         for n in range(STEPS)
     ]
-    return scene.file(task(steps, tools=[TOOLS], concurrency=2))
+    group = {"id": "g", "kind": "group", "plan": {"subtasks": steps}}
+    return scene.file(task([group] if inside else steps, tools=[TOOLS], concurrency=2))
 
 
 def expected() -> list[str]:
@@ -94,10 +95,16 @@ def test_a_run_sits_out_the_weather_and_loses_and_repeats_nothing(
     assert (counted["SubtaskCompleted"], counted["TaskCompleted"]) == (STEPS, 1)
 
 
-def test_a_run_gives_up_at_last_and_goes_on_later(scene: Scene, sql: Sql, tmp_path: Path) -> None:
-    marks, weather = tmp_path / "marks", Closed(sql)
+@pytest.mark.parametrize("kind", [Closed, ReadOnly])
+@pytest.mark.parametrize("inside", [False, True], ids=["flat", "in a group"])
+def test_a_run_gives_up_at_last_and_goes_on_later(
+    scene: Scene, sql: Sql, tmp_path: Path, kind: type[Weather], inside: bool
+) -> None:
+    marks, weather = tmp_path / "marks", kind(sql)
+    weather.prepare()
+    file = chain(scene, marks, inside=inside)
     try:
-        with started(scene, "run", chain(scene, marks), "--id", "t", PATIENCE_S="2") as run:
+        with started(scene, "run", file, "--id", "t", PATIENCE_S="2") as run:
             wait_until(lambda: len(lines(marks)) >= 10)
             weather.begin()
             run.end()

@@ -1,18 +1,16 @@
 """The threads of a task's groups, kept by the task's own saver behind its lease."""
 
-import asyncio
 import time
 from collections.abc import Callable
 
 from surefoot.checkpointing.group_journal import GroupJournal
 from surefoot.checkpointing.saver import TaskSaver
+from surefoot.graph.errors import DatabaseUnavailable
+from surefoot.graph.setbacks import Setbacks
 from surefoot.graph.values import JsonObject
 
 GONE_FOR_S = 300.0
-"""A group gives up when the database is unreachable for this long; as its task does."""
-
-PAUSE_S = 1.0
-"""Before the next try where the database answers again."""
+"""A group gives up when nothing could be saved for this long; as its task does."""
 
 
 class SavedGroups:
@@ -22,6 +20,7 @@ class SavedGroups:
 
     def __init__(self, saver: TaskSaver) -> None:
         self.saver = saver
+        self._setbacks: dict[str, Setbacks] = {}
 
     def begin(
         self, thread: str, group: str, on_plan: Callable[[JsonObject], None] | None
@@ -39,16 +38,14 @@ class SavedGroups:
         """See `GroupThreads.earlier`."""
         return await self.saver.newest_thread(f"{thread.rpartition(':')[0]}:", besides=thread)
 
-    async def recover(self, thread: str) -> None:
-        """See `GroupThreads.recover`.
-
-        Raises:
-            DatabaseUnavailable: it stayed away.
-        """
+    async def recover(self, thread: str, error: DatabaseUnavailable) -> None:
+        """See `GroupThreads.recover`; given up as its task is, after `GONE_FOR_S`."""
         self.saver.discard(thread)
-        await self.saver.database.wait_until_back(GONE_FOR_S)
-        await asyncio.sleep(PAUSE_S)
+        setbacks = self._setbacks.setdefault(thread, Setbacks(GONE_FOR_S))
+        if not await self.saver.database.sit_out(setbacks, error, saved=self.saver.saved):
+            raise error
 
     def leave(self, thread: str) -> None:
         """See `GroupThreads.leave`."""
+        self._setbacks.pop(thread, None)
         self.saver.leave(thread)

@@ -81,8 +81,12 @@ class GroupThreads(Protocol):
         """The last thread of the same group before it meant what it means now."""
         ...
 
-    async def recover(self, thread: str) -> None:
-        """The connection was lost: forget what was queued; return when it is back."""
+    async def recover(self, thread: str, error: DatabaseUnavailable) -> None:
+        """The database could not be used: forget what was queued; return when to try again.
+
+        Raises:
+            DatabaseUnavailable: it is given up.
+        """
         ...
 
     def leave(self, thread: str) -> None:
@@ -378,11 +382,11 @@ class Groups:
                 await group.context.journal.flush()
                 group.context.tell_senders()
                 return
-            except DatabaseUnavailable:
+            except DatabaseUnavailable as error:
                 lost = True
                 group.context.forget()
                 group.context.spend_again()
-                await self._threads.recover(group.thread)
+                await self._threads.recover(group.thread, error)
 
     async def _close(self, group: _Group) -> None:
         if group.context.outer is not None:
