@@ -1,5 +1,6 @@
 """Going back with models, new plans and running tasks; what snapshots hold; history that stays."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,31 @@ def test_a_snapshot_holds_all_that_a_rebuild_needs(scene: Scene, log: Path) -> N
     )
     assert document["records"]["a"]["state"] == "completed"
     assert [s["id"] for s in stored(scene, document["plan_at"])["subtasks"]] == ["a", "b"]
+
+
+def test_what_was_put_right_by_hand_counts_for_that_way_back_alone(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    written = {"args": {"path": "out.txt"}, "writes": ["out.txt"]}
+    given = planned(
+        [act(log, "a", "scribble", **written), act(log, "b", "scribble", "a", **written)],
+        [after("m", "a")],
+    )
+    place = tmp_path / "place"
+    file = scene.file(given)
+    assert scene.command("run", file, "--id", "t1", "--workspace", place).code == 0
+    root = Path(scene.settings.artifacts_url.removeprefix("file://"))
+    sha256 = hashlib.sha256(b"a\n").hexdigest()
+    (root / "sha256" / sha256[:2] / sha256).unlink()
+    assert scene.command("rollback", "t1", "m").code == 0
+    (question,) = scene.command("questions", "t1", "--json").document
+    assert question["kind"] == "undo_failed" and "missing" in question["text"]
+    (place / "out.txt").write_text("a\n")
+    assert scene.command("answer", "t1", question["id"], "undone").code == 0
+    assert scene.command("resume", "t1").code == 0
+    assert (place / "out.txt").read_text() == "a\nb\n"
+    assert scene.command("rollback", "t1", "start").code == 0
+    assert not (place / "out.txt").exists()
 
 
 @pytest.mark.parametrize("back", ["rollback", "edit"])

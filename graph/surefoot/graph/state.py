@@ -154,6 +154,8 @@ class Back(TypedDict):
     """The command that asked for it."""
     blocker: NotRequired[str]
     """Fingerprint of the failure that a model would go back for."""
+    first: NotRequired[int]
+    """The number of the first question that it asked; answers to earlier ones are not about it."""
 
 
 class Applied(TypedDict):

@@ -29,7 +29,7 @@ from surefoot.nodes.questions import opened
 from surefoot.nodes.segments import Segment, segments_of
 from surefoot.nodes.stable_points import point_at
 from surefoot.nodes.telling_back import tell
-from surefoot.nodes.undoing import Undone, undo
+from surefoot.nodes.undoing import Undone, first_question, undo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,8 @@ async def roll_back(state: TaskState, context: TaskContext) -> dict[str, Any]:
         return _given_up("; ".join(one["text"] for one in undone.questions), context)
     if undone.questions:
         asked = [opened(question, context) for question in undone.questions]
-        return {"questions": [*(state.get("questions") or ()), *asked]}
+        questions = [*(state.get("questions") or ()), *asked]
+        return {"questions": questions, "back": {**wish, "first": first_question(state)}}
     return _gone_back(wish, target, undone, state, context)
 
 

@@ -81,7 +81,8 @@ async def undo(
     if left:
         await context.ledger.leave_standing(context.task_id, left)
     done = Undone([], compensated=len(back), left_standing=len(left), kept=[])
-    if any(_says_undone(id, answer) for id, answer in said.items()):
+    first = first_question(state)
+    if any(_says_undone(id, answer, first) for id, answer in said.items()):
         return done
     try:
         for restored in await _restored(segments, manifest, context):
@@ -188,8 +189,16 @@ def _answers(state: TaskState) -> tuple[Mapping[str, Json], int]:
     return said, 1 + len(said)
 
 
-def _says_undone(id: str, answer: JsonObject) -> bool:
-    return id.startswith(FILES) and answer.get("choice") == "undone"
+def first_question(state: TaskState) -> int:
+    """The number of the first question of the way back that is under way, or of the next one."""
+    wish = state.get("back")
+    return (wish or {}).get("first", _answers(state)[1])
+
+
+def _says_undone(id: str, answer: JsonObject, first: int) -> bool:
+    """Whether a person has put the files right by hand, from that question on."""
+    asked = id.startswith(FILES) and int(id.removeprefix(FILES)) >= first
+    return asked and answer.get("choice") == "undone"
 
 
 def _about_back(question: Question, context: TaskContext) -> Question:
