@@ -4,15 +4,19 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.errors import GraphRecursionError
 from scenes import Scene, lines, subtask, task, until
 
 from surefoot.graph.build import build_task_graph
+from surefoot.graph.errors import LeaseHeld, UsageError
 from surefoot.graph.settings import Settings
 
 
@@ -114,6 +118,90 @@ async def test_a_host_app_runs_it_with_the_stock_saver_and_goes_on_in_another_gr
         state = await graph.ainvoke({"go": 1}, config, durability="sync")
         assert state["status"] == "completed", state
     assert sorted(lines(tmp_path / "marks")) == ["a", "b", "c"] and len(lines(tried)) == 3
+
+
+async def test_a_second_go_of_a_thread_is_refused_while_the_first_one_runs(
+    scene: Scene, tmp_path: Path
+) -> None:
+    marks, gate = tmp_path / "marks", tmp_path / "open"
+    held = subtask("held", "gate", {"file": str(marks), "open": str(gate), "word": "held"})
+    graph = build_task_graph().compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    first = asyncio.create_task(graph.ainvoke({"task": task([held])}, config))
+    await until(lambda: lines(marks))
+    for given in ({"task": task([held])}, {"go": 1}, None):
+        with pytest.raises(LeaseHeld):
+            await graph.ainvoke(given, config)
+    gate.touch()
+    assert (await first)["status"] == "completed"
+    assert lines(marks) == ["held"]
+    assert (await graph.ainvoke({"go": 1}, config))["status"] == "completed"
+
+
+async def test_another_task_under_an_id_that_is_taken_is_refused_by_a_new_saver_too(
+    scene: Scene, tmp_path: Path
+) -> None:
+    def marking(word: str) -> dict[str, Any]:
+        return task([subtask(word, "mark", {"file": str(tmp_path / "marks"), "word": word})])
+
+    config: Any = {"configurable": {"thread_id": "t"}}
+    for word in ("one", "one"):
+        graph = build_task_graph().compile(checkpointer=InMemorySaver())
+        done = await graph.ainvoke({"task": marking(word)}, config)
+        assert done["status"] == "completed"
+    graph = build_task_graph().compile(checkpointer=InMemorySaver())
+    with pytest.raises(UsageError, match="different file"):
+        await graph.ainvoke({"task": marking("two")}, config)
+    assert lines(tmp_path / "marks") == ["one"]
+
+
+class Failing(InMemorySaver):
+    """A host's saver that fails once something runs."""
+
+    def __init__(self, runs: Callable[[], bool]) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self.runs = runs
+
+    async def aput(self, *args: Any, **kwargs: Any) -> Any:
+        if self.runs():
+            raise OSError("the host's disk is full")
+        return await super().aput(*args, **kwargs)
+
+
+async def left_early(graph: Any, task: Any, config: Any) -> None:
+    async for chunk in graph.astream({"task": task}, config, stream_mode="updates"):
+        if "executor" in chunk:
+            break
+
+
+@pytest.mark.parametrize("end", ["left", "breakpoint", "limit", "saver"])
+async def test_a_go_that_its_host_ends_between_two_nodes_leaves_nothing_running(
+    scene: Scene, tmp_path: Path, end: str
+) -> None:
+    marks, gate = tmp_path / "marks", tmp_path / "open"
+    quick = subtask("quick", "mark", {"file": str(marks), "word": "quick"})
+    held_args = {"file": str(marks), "open": str(gate), "word": "held"}
+    held = subtask("held", "gate", held_args, timeout_seconds=600)
+    spec = task([quick, held])
+    config: Any = {"configurable": {"thread_id": "t"}}
+    saver = Failing(lambda: end == "saver" and "quick" in lines(marks))
+    points = {"interrupt_after": ["executor"]} if end == "breakpoint" else {}
+    graph = build_task_graph().compile(checkpointer=saver, **points)
+    if end == "left":
+        await left_early(graph, spec, config)
+    elif end == "limit":
+        with pytest.raises(GraphRecursionError):
+            await graph.ainvoke({"task": spec}, {**config, "recursion_limit": 6})
+    elif end == "saver":
+        with pytest.raises(OSError, match="disk is full"):
+            await graph.ainvoke({"task": spec}, config, durability="sync")
+    else:
+        await graph.ainvoke({"task": spec}, config)
+    holder = "select acquired_by from surefoot.tasks"
+    await until(lambda: scene.rows(holder) == [{"acquired_by": None}])
+    cancelled = await asyncio.to_thread(scene.process, "cancel", "t", "--json")
+    assert cancelled.document["status"] == "cancelled", cancelled.out
+    assert [child.name() for child in psutil.Process().children()] == []
 
 
 HOST = """

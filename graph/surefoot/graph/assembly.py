@@ -8,9 +8,10 @@ dispatcher, executor and reflector route with `Command(goto)` (their ways are de
 `destinations`), the others by conditional edges; never both on one node.
 """
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Protocol
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
@@ -74,10 +75,14 @@ class OneContext:
 class TaskGraph(StateGraph[TaskState, None, TaskInput, TaskState]):
     """A `StateGraph` whose compiled form is not stopped by LangGraph's recursion limit."""
 
+    callbacks: Sequence[BaseCallbackHandler] = ()
+    """What is told of every go of the compiled form."""
+
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """Compile as usual; the limit can still be set in an invocation's config."""
         compiled: Any = super().compile(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
-        return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+        told: Any = {"callbacks": [*self.callbacks]} if self.callbacks else {}
+        return compiled.with_config(recursion_limit=RECURSION_LIMIT, **told)
 
 
 def assemble(contexts: Contexts) -> TaskGraph:
@@ -145,12 +150,12 @@ def _node(act: Act, contexts: Contexts) -> Callable[..., Awaitable[Any]]:
         context.checkpoint_id = info.checkpoint_id
         try:
             update = await act(state, context)
+            if not contexts.rides_on_saver:
+                await context.journal.flush()
         except BaseException:
             # A question, an error or a cancelled run: either way this go is over for a host.
             await contexts.leave(context)
             raise
-        if not contexts.rides_on_saver:
-            await context.journal.flush()
         if context.over:
             await contexts.leave(context)
         return update

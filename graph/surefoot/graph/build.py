@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from langchain_core.tools import BaseTool
 
-from surefoot.graph.assembly import Contexts, OneContext, TaskGraph, assemble
+from surefoot.graph.assembly import OneContext, TaskGraph, assemble
+from surefoot.graph.goes import Goes
 from surefoot.graph.hosting import HostedContexts
 from surefoot.nodes.context import TaskContext
 
@@ -24,5 +25,9 @@ def build_task_graph(
         context: of the one task to run; without it the graph opens the database that the
             environment names on first use, and the thread id is the task id.
     """
-    contexts: Contexts = OneContext(context) if context else HostedContexts(tools)
-    return assemble(contexts)
+    if context is not None:
+        return assemble(OneContext(context))
+    hosted = HostedContexts(tools)
+    graph = assemble(hosted)
+    graph.callbacks = (Goes(hosted.go_ended),)
+    return graph

@@ -15,6 +15,7 @@ from langchain_core.tools import BaseTool
 from surefoot.graph.creation import create_task
 from surefoot.graph.errors import UsageError
 from surefoot.graph.holding import Holder
+from surefoot.graph.plain import digest
 from surefoot.graph.settings import Settings
 from surefoot.graph.state import TaskState
 from surefoot.nodes.context import TaskContext
@@ -62,6 +63,12 @@ class HostedContexts:
             await guest.stack.aclose()
             await self._close_idle(loop)
 
+    async def go_ended(self, thread_id: str) -> None:
+        """Let go of a task that is still open when its go has ended: between two nodes."""
+        guest = self._guests.get((id(asyncio.get_running_loop()), thread_id))
+        if guest is not None:
+            await self.leave(guest.context)
+
     async def _open(self, loop: int, state: TaskState, thread_id: str) -> _Guest:
         stack = AsyncExitStack()
         try:
@@ -80,16 +87,28 @@ class HostedContexts:
         return guest
 
     async def _ensure(self, holder: Holder, state: TaskState, thread_id: str) -> None:
-        """The task's row: there, or made from the task file that the thread was begun with."""
+        """The task's row: there, or made from the task file that the thread was begun with.
+
+        Raises:
+            UsageError: `id_taken`: the thread is new to this saver, and its id is another task's.
+        """
+        task = state.get("task") or {}
         try:
-            await holder.row(thread_id)
+            row = await holder.row(thread_id)
         except UsageError:
             plan = {k: v for k, v in (state.get("plan") or {}).items() if k != "version"}
-            task = state.get("task") or {}
             if plan and not task.get("plan"):
                 task = {**task, "plan": plan}
             spec = {"task": task, "task_dir": state.get("task_dir") or "."}
             await create_task(spec, holder.shared, task_id=thread_id, objects=self._tools)
+            return
+        begun = "graph_version" in state
+        if task and not begun and row["spec_digest"] != digest(task):
+            raise UsageError(
+                "id_taken",
+                f"task {thread_id!r} exists with a different file: nothing was changed; the thread "
+                "id is the task's id, so choose another one",
+            )
 
     async def _close_idle(self, loop: int) -> None:
         if not any(key[0] == loop for key in self._guests) and loop in self._holders:
