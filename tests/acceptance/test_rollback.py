@@ -1,5 +1,6 @@
 """Going back to a milestone or to the start: by the judge, by a person, with all that was done."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -321,7 +322,12 @@ def test_a_blocked_way_back_is_put_to_a_person(scene: Scene, log: Path, tmp_path
     assert (question["kind"], question["subtask"]) == ("undo_failed", "b")
     result = tmp_path / "result.json"
     result.write_text('"b"')
-    for words in (["rollback", "t1", "start"], ["edit", "t1", "a", "--result", str(result)]):
+    plan = scene.write("plan.json", json.dumps({"subtasks": [act(log, "z", "book")]}))
+    for words in (
+        ["rollback", "t1", "start"],
+        ["edit", "t1", "a", "--result", str(result)],
+        ["replan", "t1", "--plan", str(plan)],
+    ):
         refused = scene.command(*words, "--json")
         assert refused.code_and_error == (2, "wrong_state")
         assert "waits for an answer" in refused.error["message"]
@@ -334,3 +340,18 @@ def test_a_blocked_way_back_is_put_to_a_person(scene: Scene, log: Path, tmp_path
     assert told(log) == ["book a", "book b", "release b", "release a"]
     assert scene.command("resume", "t1").code == 0
     assert told(log)[-2:] == ["book a", "book b"]
+
+
+def test_a_cancel_tells_how_far_a_blocked_way_back_had_come(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    given = planned([act(log, "a", "book"), act(log, "b", "book", "a")], [])
+    assert scene.command("run", scene.file(given), "--id", "t1").code == 0
+    (tmp_path / "blocked a").touch()
+    assert scene.command("rollback", "t1", "start").code == 0
+    assert told(log) == ["book a", "book b", "release b"]
+    assert scene.command("cancel", "t1").code == 0
+    events = scene.command("events", "t1", "--json").document
+    (left,) = [event for event in events if event["type"] == "NotTakenBack"]
+    assert "of subtask 'a' is to be taken back, and could not be" in left["reason"]
+    assert left["reason"].endswith("taken back by then: b")

@@ -21,9 +21,10 @@ def note(file: str, line: str) -> None:
 
 
 def release(args: dict[str, Any], result: Any, context: ToolContext) -> None:
-    """Take a booking back; not while a file `blocked` lies beside the log."""
+    """Take a booking back; not while a file `blocked` (or `blocked WORD`) lies beside the log."""
     del result, context
-    if Path(args["file"]).with_name("blocked").exists():
+    blocked = ("blocked", f"blocked {args['word']}")
+    if any(Path(args["file"]).with_name(name).exists() for name in blocked):
         raise RuntimeError("the counter is closed")
     note(args["file"], f"release {args['word']}")
 

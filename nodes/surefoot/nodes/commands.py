@@ -19,8 +19,8 @@ from surefoot.nodes.editing import edit
 from surefoot.nodes.going_back import rollback
 from surefoot.nodes.inside import step_inside
 from surefoot.nodes.places import Place, place_of
+from surefoot.nodes.questions import why_blocked
 from surefoot.nodes.reopening import retry
-from surefoot.nodes.rollback import is_blocked
 from surefoot.nodes.skipping import skip
 from surefoot.nodes.unfinished import leave
 
@@ -93,13 +93,9 @@ def _after_what_is_taken_back(state: TaskState, context: TaskContext, change: Ch
     going = state.get("back") or (change.back if "milestone" in (change.back or ()) else None)
     if going is None or not context.only_commands:
         return
-    if is_blocked(state):
-        where = f" to {going['milestone']!r}" if "milestone" in going else ""
-        raise Refused(
-            "wrong_state",
-            f"task {context.task_id!r} is on its way back{where}, which waits for an answer: "
-            f"`surefoot questions {context.task_id}` shows to what",
-        )
+    blocked = why_blocked(state, context.task_id)
+    if blocked is not None:
+        raise Refused("wrong_state", blocked)
     raise NotYet
 
 

@@ -29,7 +29,8 @@ from surefoot.nodes.context import (
 )
 from surefoot.nodes.endings import end, withdraw
 from surefoot.nodes.orders import work_of
-from surefoot.nodes.rollback import is_blocked
+from surefoot.nodes.questions import is_blocked
+from surefoot.nodes.rollback import give_up_blocked
 from surefoot.nodes.unfinished import leave_nothing
 from surefoot.nodes.wishes import next_wish, settle_wishes
 
@@ -167,7 +168,7 @@ async def _stop(
         return
     if stopping == "cancel":
         if state.get("back"):
-            context.journal.event("NotTakenBack", reason="a way back waits for an answer")
+            await give_up_blocked(state, context)
         await leave_nothing(state, context, Change(records=decided.records))
     decided.goto = "end"
     if stopping == "cancel":

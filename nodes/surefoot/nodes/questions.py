@@ -6,7 +6,7 @@ What an answer does is `answering`; which answers there are is `surefoot.graph.q
 from collections.abc import Collection, Mapping, Sequence
 
 from surefoot.graph.questions import completed
-from surefoot.graph.state import TaskState
+from surefoot.graph.state import Back, TaskState
 from surefoot.graph.values import Json, JsonObject, Question
 from surefoot.nodes.change import Change
 from surefoot.nodes.context import TaskContext
@@ -130,3 +130,28 @@ def _is_about(question: Question, gone: Collection[str]) -> bool:
 
 def _facts(question: Question) -> JsonObject:
     return question.get("facts") or {}
+
+
+# --- of a way back -------------------------------------------------------------------------------
+
+
+def is_blocked(state: TaskState) -> bool:
+    """Whether people are asked about the way back: nothing else happens before they answer."""
+    return any(is_about_back(question) for question in state.get("questions") or ())
+
+
+def is_about_back(question: Question) -> bool:
+    """Whether it is the way back that waits for its answer."""
+    return bool((question.get("facts") or {}).get("back"))
+
+
+def why_blocked(state: TaskState, task_id: str) -> str | None:
+    """Why nothing else can be asked of a task whose way back waits for an answer."""
+    if not is_blocked(state):
+        return None
+    going = state.get("back") or Back(by="", reason="")
+    where = f" to {going['milestone']!r}" if "milestone" in going else ""
+    return (
+        f"task {task_id!r} is on its way back{where}, which waits for an answer: "
+        f"`surefoot questions {task_id}` shows to what"
+    )

@@ -23,9 +23,9 @@ from surefoot.graph.going_back import (
 )
 from surefoot.graph.plain import digest
 from surefoot.graph.state import Back, TaskState
-from surefoot.graph.values import Decision, MilestoneRecord, StoredValue
+from surefoot.graph.values import Decision, MilestoneRecord, Record, StoredValue
 from surefoot.nodes.context import TaskContext
-from surefoot.nodes.questions import opened
+from surefoot.nodes.questions import is_about_back, opened
 from surefoot.nodes.segments import Segment, segments_of
 from surefoot.nodes.stable_points import point_at
 from surefoot.nodes.telling_back import tell
@@ -57,10 +57,11 @@ async def roll_back(state: TaskState, context: TaskContext) -> dict[str, Any]:
         undone = await undo(target.segments, manifest, state, context)
     except CallStopped:
         if _is_cancelled(context):
-            return _given_up("going back took too long", context)
+            return await _given_up("going back took too long", target, state, context)
         return {"orders": []}  # the dispatcher ends the go; the wish stays
     if undone.questions and _is_cancelled(context):
-        return _given_up("; ".join(one["text"] for one in undone.questions), context)
+        why = "; ".join(one["text"] for one in undone.questions)
+        return await _given_up(why, target, state, context)
     if undone.questions:
         asked = [opened(question, context) for question in undone.questions]
         questions = [*(state.get("questions") or ()), *asked]
@@ -72,16 +73,32 @@ def _is_cancelled(context: TaskContext) -> bool:
     return context.root.control.stopping() == "cancel"
 
 
-def _given_up(why: str, context: TaskContext) -> dict[str, Any]:
+async def _given_up(
+    why: str, target: Target, state: TaskState, context: TaskContext
+) -> dict[str, Any]:
     """The task is cancelled, and nobody goes on with its way back: what is left of it is told."""
-    context.journal.event("NotTakenBack", reason=why)
+    await _tell_left(why, target, state, context)
     return {"orders": [], "back": None}
 
 
-def is_blocked(state: TaskState) -> bool:
-    """Whether people are asked about the way back: nothing else happens before they answer."""
-    questions = state.get("questions") or ()
-    return any((question.get("facts") or {}).get("back") for question in questions)
+async def give_up_blocked(state: TaskState, context: TaskContext) -> None:
+    """Tell what is left of a way back that waits for an answer when its task is cancelled."""
+    wish = state.get("back")
+    if wish is not None:
+        asked = (q["text"] for q in state.get("questions") or () if is_about_back(q))
+        target = await way_of(wish, state, context)
+        await _tell_left("; ".join(asked), target, state, context)
+
+
+async def _tell_left(why: str, target: Target, state: TaskState, context: TaskContext) -> None:
+    gone: list[str] = []
+    for id in target.way.taken:
+        rows = await context.ledger.of_subtask(context.task_id, context.full(id))
+        newest = (state.get("records") or {}).get(id, Record()).get("attempt", 0)
+        if any(row.state == "compensated" and row.attempt == newest for row in rows):
+            gone.append(context.full(id))
+    taken = f"; taken back by then: {', '.join(gone)}" if gone else ""
+    context.journal.event("NotTakenBack", reason=f"{why}{taken}")
 
 
 async def way_of(wish: Back, state: TaskState, context: TaskContext) -> Target:

@@ -8,6 +8,7 @@ from surefoot.graph.state import Replan, TaskState
 from surefoot.graph.task import Limits
 from surefoot.graph.values import JsonObject, TaskFailure
 from surefoot.nodes.context import TaskContext
+from surefoot.nodes.questions import why_blocked
 
 
 def limits_on_replans(state: TaskState, context: TaskContext) -> Limits:
@@ -79,13 +80,20 @@ def wish(
 
 
 def next_wish(state: TaskState, context: TaskContext) -> Replan | None:
-    """The oldest `replan` command that was not settled yet, as a wish: it means the task's plan."""
+    """The oldest `replan` command that was not settled yet, as a wish: it means the task's plan.
+
+    While a way back waits for an answer it is refused, as every other command is.
+    """
     if context.outer is not None:
         return None
     settled = (state.get("replans") or {}).get("commands") or ()
+    blocked = why_blocked(state, context.task_id)
     for command in context.control.asked():
-        if command.name == "replan" and command.id not in settled:
+        if command.name != "replan" or command.id in settled:
+            continue
+        if blocked is None:
             return wish_of_command(command.args, command.by, command.id)
+        context.control.settle(command.id, {"error": {"code": "wrong_state", "message": blocked}})
     return None
 
 
