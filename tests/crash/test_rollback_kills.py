@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crash.commands import started
 from crash.storm import wait_until
 from scenes import Scene, subtask, task
 
@@ -197,3 +198,25 @@ def check(scene: Scene, log: Path, workspace: Path) -> None:
     assert status["milestones"]["rollbacks"] == 1
     states = scene.rows("select tool, state, rolled_back from surefoot.effects")
     assert {(row["state"], row["rolled_back"]) for row in states} == {("done", False)}
+
+
+def test_a_cancel_ends_the_way_back_of_a_process_that_stands_still(
+    scene: Scene, tmp_path: Path
+) -> None:
+    log, slow = tmp_path / "log", tmp_path / "slow b"
+    assert scene.command("run", scene.file(given(log)), "--id", "t1").code == 0
+    slow.touch()
+    with started(scene, "rollback", "t1", "first") as rollback:
+        wait_until(lambda: (tmp_path / "waits").exists())
+        os.kill(rollback.pid, signal.SIGSTOP)
+        slow.unlink()
+        cancelled = scene.process("cancel", "t1", "--json")
+        assert (cancelled.code, cancelled.document["status"]) == (0, "cancelled"), cancelled.err
+        os.kill(rollback.pid, signal.SIGCONT)
+        rollback.process.wait(60)
+    states = {row["id"]: row["state"] for row in scene.rows("select * from surefoot.subtasks")}
+    assert states == {"a": "completed", **dict.fromkeys("bcdew", "pending")}
+    rows = scene.rows("select subtask, state from surefoot.effects where effect = 'reversible'")
+    effects = {row["subtask"]: row["state"] for row in rows}
+    assert effects == {"a": "done", "b": "compensated", "d": "compensated"}
+    assert scene.rows("select 1 from surefoot.events where type = 'RolledBack'")

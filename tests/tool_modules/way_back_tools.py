@@ -21,8 +21,15 @@ def note(file: str, line: str) -> None:
 
 
 def release(args: dict[str, Any], result: Any, context: ToolContext) -> None:
-    """Take a booking back; not while a file `blocked` (or `blocked WORD`) lies beside the log."""
+    """Take a booking back; not while a file `blocked` (or `blocked WORD`) lies beside the log.
+
+    While there is a file `slow WORD` it waits.
+    """
     del result, context
+    slow = Path(args["file"]).with_name(f"slow {args['word']}")
+    while slow.exists():
+        slow.with_name("waits").touch()
+        time.sleep(0.05)
     blocked = ("blocked", f"blocked {args['word']}")
     if any(Path(args["file"]).with_name(name).exists() for name in blocked):
         raise RuntimeError("the counter is closed")

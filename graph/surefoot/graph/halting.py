@@ -5,7 +5,7 @@ Through the holder where somebody holds the task; where nobody does, under the l
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from surefoot.checkpointing.journal import TaskJournal
@@ -26,8 +26,18 @@ _EVENTS: Mapping[How, str] = {"cancel": "TaskCancelled", "pause": "TaskPaused"}
 OVER = ("completed", "failed", "cancelled")
 
 
+async def _nothing() -> None:
+    pass
+
+
 async def halt(
-    holder: Holder, task_id: str, how: How, *, wait: bool = True, by: str = "person"
+    holder: Holder,
+    task_id: str,
+    how: How,
+    *,
+    wait: bool = True,
+    by: str = "person",
+    first: Callable[[], Awaitable[None]] = _nothing,
 ) -> None:
     """Cancel or pause a task; a task that is so already is left alone.
 
@@ -37,6 +47,8 @@ async def halt(
         how: for good, or until it is resumed.
         wait: until nothing of it runs any more.
         by: who asked, for the history.
+        first: what is done before a task is halted that nobody holds (any more); raises LeaseHeld
+            where somebody does.
 
     Raises:
         UsageError: there is no such task, or it has ended otherwise.
@@ -48,15 +60,20 @@ async def halt(
         raise UsageError(
             "wrong_state", f"task {task_id!r} is {row['status']}: there is nothing to {how}"
         )
-    try:
+
+    async def unheld() -> None:
+        await first()
         await _unheld(holder, task_id, how, by)
+
+    try:
+        await unheld()
     except LeaseHeld:
         command = await record_command(holder.database, task_id, how, {}, by=by)
         if wait:
-            await _applied(holder, task_id, how, command, by)
+            await _applied(holder, command, unheld)
 
 
-async def _applied(holder: Holder, task_id: str, how: How, command: int, by: str) -> None:
+async def _applied(holder: Holder, command: int, unheld: Callable[[], Awaitable[None]]) -> None:
     """Wait for the holder to have stopped; do it ourselves when it is gone."""
     while True:
         for _ in range(LOOKS):
@@ -65,7 +82,7 @@ async def _applied(holder: Holder, task_id: str, how: How, command: int, by: str
                 return
             await asyncio.sleep(LOOK_EVERY_S)
         with contextlib.suppress(LeaseHeld):
-            await _unheld(holder, task_id, how, by)
+            await unheld()
             await withdraw_command(holder.database, command)
             return
 
