@@ -3,11 +3,13 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crash.commands import started as short_lived
 from scenes import Scene, subtask, task, until
 
 from surefoot.graph.settings import Settings
@@ -92,6 +94,18 @@ def given(scene: Scene, log: Path) -> Path:
     return scene.file(task(plan, tools=[tools], concurrency=8))
 
 
+def waiting_plan(scene: Scene, log: Path, slow: Path) -> Any:
+    """A call without end in a group, whose compensation begins and waits while a file is there."""
+    begins = """_note(args["file"], f"begins {args['word']}")
+    while Path(SLOW).exists():
+        time.sleep(0.1)
+    """.replace("SLOW", repr(str(slow)))
+    waits = TOOLS.replace('_note(args["file"], f"back', f'{begins}_note(args["file"], f"back')
+    args = {"file": str(log), "word": "inner", "forever": True}
+    group = {"id": "g", "kind": "group", "plan": {"subtasks": [subtask("inner", "take", args)]}}
+    return task([group], tools=[scene.write("tools.py", waits)])
+
+
 def begun(log: Path) -> bool:
     return {"take held", "take child", "take inner", "write w"} <= {*told(log)}
 
@@ -119,6 +133,57 @@ async def test_what_was_under_way_is_taken_back_and_what_is_done_stays(
     assert states["held"] == states["f/0"] == states["g/inner"] == "compensated"
     (ended,) = scene.rows("select facts from surefoot.events where type = 'TaskCancelled'")
     assert ended["facts"]["by"] == "person"
+
+
+async def test_of_a_worker_that_stands_still_nothing_is_left_by_a_cancel(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "work"
+    words = ("run", given(scene, log), "--id", "t", "--workspace", workspace)
+    with short_lived(scene, *words) as run:
+        await until(lambda: begun(log) or run.code is not None)
+        os.kill(run.pid, signal.SIGSTOP)
+        status = await asyncio.to_thread(scene.process, "cancel", "t", "--json")
+        assert (status.code, status.document["status"]) == (0, "cancelled"), status.err
+        os.kill(run.pid, signal.SIGCONT)
+        await asyncio.to_thread(run.process.wait, 60)
+    assert sorted(told(log))[: len(LEFT)] == LEFT
+    assert not (workspace / "out").exists()
+
+
+async def test_a_task_that_cannot_be_opened_is_cancelled_and_says_that_nothing_was_taken_back(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "work"
+    with scene.started("run", given(scene, log), "--id", "t", "--workspace", workspace) as process:
+        await until(lambda: begun(log) or process.poll() is not None)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+    shutil.rmtree(workspace)
+    workspace.write_text("a file now")
+    status = await asyncio.to_thread(scene.process, "cancel", "t", "--json")
+    assert (status.code, status.document["status"]) == (0, "cancelled"), status.err
+    (row,) = scene.rows("select facts from surefoot.events where type = 'NotTakenBack'")
+    assert "workspace" in row["facts"]["reason"]
+
+
+async def test_a_worker_that_is_killed_while_it_cancels_leaves_the_rest_to_the_cancel(
+    scene: Scene, log: Path, tmp_path: Path
+) -> None:
+    slow = tmp_path / "slow"
+    slow.touch()
+    file = scene.file(waiting_plan(scene, log, slow))
+    with short_lived(scene, "run", file, "--id", "t") as run:
+        await until(lambda: told(log) or run.code is not None)
+        with scene.started("cancel", "t") as cancel:
+            await until(lambda: "begins inner" in told(log) or cancel.poll() is not None)
+            os.kill(run.pid, signal.SIGKILL)
+            run.process.wait(30)
+            slow.unlink()
+            assert await asyncio.to_thread(cancel.wait, 60) == 0
+    assert told(log)[-1] == "back inner"
+    (effect,) = scene.rows("select state from surefoot.effects")
+    assert effect["state"] == "compensated"
 
 
 async def test_what_cannot_be_taken_back_is_told_and_nobody_is_asked(
@@ -166,14 +231,7 @@ async def test_a_skip_whose_worker_is_stopped_at_once_skips_nothing_halfway(
 ) -> None:
     slow = tmp_path / "slow"
     slow.touch()
-    begins = """_note(args["file"], f"begins {args['word']}")
-    while Path(SLOW).exists():
-        time.sleep(0.1)
-    """.replace("SLOW", repr(str(slow)))
-    waits = TOOLS.replace('_note(args["file"], f"back', f'{begins}_note(args["file"], f"back')
-    args = {"file": str(log), "word": "inner", "forever": True}
-    group = {"id": "g", "kind": "group", "plan": {"subtasks": [subtask("inner", "take", args)]}}
-    file = scene.file(task([group], tools=[scene.write("tools.py", waits)]))
+    file = scene.file(waiting_plan(scene, log, slow))
     with scene.started("run", file, "--id", "t") as process:
         await until(lambda: told(log) or process.poll() is not None)
         with scene.started("skip", "t", "g") as skip:

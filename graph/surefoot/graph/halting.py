@@ -26,8 +26,8 @@ _EVENTS: Mapping[How, str] = {"cancel": "TaskCancelled", "pause": "TaskPaused"}
 OVER = ("completed", "failed", "cancelled")
 
 
-async def _nothing() -> None:
-    pass
+async def _nothing() -> str:
+    return ""
 
 
 async def halt(
@@ -37,7 +37,7 @@ async def halt(
     *,
     wait: bool = True,
     by: str = "person",
-    first: Callable[[], Awaitable[None]] = _nothing,
+    first: Callable[[], Awaitable[str]] = _nothing,
 ) -> None:
     """Cancel or pause a task; a task that is so already is left alone.
 
@@ -47,8 +47,8 @@ async def halt(
         how: for good, or until it is resumed.
         wait: until nothing of it runs any more.
         by: who asked, for the history.
-        first: what is done before a task is halted that nobody holds (any more); raises LeaseHeld
-            where somebody does.
+        first: what is done before a task is halted that nobody holds (any more): says what was in
+            the way of it, and raises LeaseHeld where somebody holds the task.
 
     Raises:
         UsageError: there is no such task, or it has ended otherwise.
@@ -62,8 +62,7 @@ async def halt(
         )
 
     async def unheld() -> None:
-        await first()
-        await _unheld(holder, task_id, how, by)
+        await _unheld(holder, task_id, how, by, in_the_way=await first())
 
     try:
         await unheld()
@@ -87,7 +86,7 @@ async def _applied(holder: Holder, command: int, unheld: Callable[[], Awaitable[
             return
 
 
-async def _unheld(holder: Holder, task_id: str, how: How, by: str) -> None:
+async def _unheld(holder: Holder, task_id: str, how: How, by: str, *, in_the_way: str = "") -> None:
     """Halt a task that nobody holds. Raises LeaseHeld where somebody does."""
     lease = await holder.leases.acquire(task_id)
     try:
@@ -103,6 +102,8 @@ async def _unheld(holder: Holder, task_id: str, how: How, by: str) -> None:
         if how == "cancel":
             for question in await readers.question_rows(task_id):
                 journal.question(question["id"], open=False)
+        if in_the_way:
+            journal.event("NotTakenBack", reason=in_the_way)
         journal.task(status=_ENDS[how], stopping=False)
         journal.event(_EVENTS[how], by=by)
         await journal.flush()

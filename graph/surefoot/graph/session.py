@@ -4,7 +4,6 @@ The command line, the client and (later) the service stand on it.
 """
 
 import contextlib
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,8 +34,6 @@ RAISED_LOOPS = ("replans", "rollbacks", "plan_rounds")
 """Bounds on loops that people may raise as well."""
 
 FINISHED = ("completed", "cancelled")
-log = logging.getLogger("surefoot")
-
 UNDER_WAY = ("running", "paused", "waiting")
 
 TRIED_AGAIN = ("model_unavailable", "missing_model")
@@ -127,26 +124,29 @@ class Engine(Holder):
         first = partial(self._cancel_unheld, task_id, by)
         await halt(self, task_id, "cancel", wait=wait, by=by, first=first)
 
-    async def _cancel_unheld(self, task_id: str, by: str) -> None:
+    async def _cancel_unheld(self, task_id: str, by: str) -> str:
         """Cancel a task that nobody holds in a go of its graph: what was begun is taken back.
 
-        What cannot be opened any more is left as it is, to be cancelled all the same.
+        Returns:
+            Why it cannot be opened any more, to be told: it is cancelled all the same.
 
         Raises:
             LeaseHeld: somebody holds it.
+            DatabaseUnavailable: it is not cancelled.
         """
         if (await self.row(task_id))["status"] not in UNDER_WAY:
-            return
+            return ""
         try:
             async with self.hold(task_id) as held:
                 if await held.saver.has_begun(task_id):
                     held.opened.context.only_commands = True
                     held.opened.control.stop("cancel", by)
                     await self.drive(held, {"go": 1})
-        except LeaseHeld:
+        except (LeaseHeld, DatabaseUnavailable):
             raise
         except AgentError as closed:
-            log.info("task %s is cancelled as it stands: %s", task_id, closed)
+            return str(closed)
+        return ""
 
     async def pause(self, task_id: str, *, wait: bool = True, by: str = "person") -> None:
         """Pause a task until it is resumed: what is in hand ends and is saved first.
