@@ -38,6 +38,12 @@ def assert_one_document(done: Done) -> dict[str, str]:
 LAUGHS = [b"x", *(b", ".join([b"*a%d" % n] * 10) for n in range(9))]
 """Every list is ten of the one before."""
 
+DEEP = (
+    b'{"name": "d", "goal": {"objective": "x", "inputs": {"x": %s}}, "plan": {"subtasks": []}}'
+    % (b"[" * 900 + b"]" * 900)
+)
+"""Not too deep for a reader of JSON, and for whoever walks through it."""
+
 BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "no YAML": ("t.yaml", b"goal: [1, 2\nplan: }", "line 2"),
     "tabs": ("t.yaml", b"goal:\n\tobjective: x", "line 2"),
@@ -56,6 +62,7 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     ),
     "deep": ("t.yaml", b"a: " + b"[" * 5000, "nest"),
     "deep JSON": ("t.json", b"[" * 100_000, "nested"),
+    "a deep input": ("t.json", DEEP, "nested too deeply"),
     "not a number": ("t.json", b'{"goal": {"objective": "x", "inputs": {"x": NaN}}}', "NaN"),
 }
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 from surefoot.graph.errors import UsageError
 from surefoot.graph.shapes import is_array, is_object
 from surefoot.graph.values import Json, JsonObject
-from surefoot.graph.yaml_reader import YamlFault, read_yaml
+from surefoot.graph.yaml_reader import MAX_DEPTH, YamlFault, read_yaml
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A longer task file is refused; lists of that size belong in an input."""
@@ -133,14 +133,19 @@ def is_path(value: Json) -> bool:
     return isinstance(value, str) and value.startswith(_PATH_STARTS)
 
 
-def absolute_inputs(value: Json, base: Path) -> Json:
-    """The value with every path in it made absolute against `base`, in nested values too."""
+def absolute_inputs(value: Json, base: Path, *, depth: int = 0) -> Json:
+    """The value with every path in it made absolute against `base`, in nested values too.
+
+    `depth`: of the value; what is nested deeper than `MAX_DEPTH` is left to the validator's words.
+    """
     if isinstance(value, str):
         return os.path.normpath(base / value) if is_path(value) else value
+    if depth > MAX_DEPTH:
+        return value
     if is_object(value):
-        return {key: absolute_inputs(inner, base) for key, inner in value.items()}
+        return {k: absolute_inputs(inner, base, depth=depth + 1) for k, inner in value.items()}
     if is_array(value):
-        return [absolute_inputs(inner, base) for inner in value]
+        return [absolute_inputs(inner, base, depth=depth + 1) for inner in value]
     return value
 
 
