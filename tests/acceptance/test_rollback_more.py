@@ -232,6 +232,36 @@ def test_what_was_put_right_by_hand_counts_for_that_way_back_alone(
     assert not (place / "out.txt").exists()
 
 
+@pytest.mark.parametrize("way", ["skip and retry", "another ladder", "away and back"])
+def test_a_group_that_was_taken_back_is_done_again_whatever_became_of_its_record(
+    scene: Scene, log: Path, way: str
+) -> None:
+    inner = [act(log, "x", "book"), act(log, "y", "book", "x")]
+    group = {"id": "g", "kind": "group", "plan": {"subtasks": inner}, "depends_on": ["a"]}
+    a, z = act(log, "a", "mark"), act(log, "z", "mark", "g")
+    assert scene.command("run", scene.file(planned([a, group, z], [])), "--id", "t1").code == 0
+    assert scene.command("rollback", "t1", "start").code == 0
+
+    def replan(*subtasks: Any) -> None:
+        plan = scene.write("plan.json", json.dumps({"subtasks": subtasks}))
+        done = scene.command("replan", "t1", "--plan", str(plan))
+        assert done.code == 0, done.err
+
+    if way == "skip and retry":
+        assert scene.command("skip", "t1", "g").code == 0
+        assert scene.command("retry", "t1", "g").code == 0
+    elif way == "another ladder":
+        replan(a, {**group, "on_failure": ["ask"]}, z)
+    else:
+        replan(a, act(log, "z", "mark", "a"))
+        replan(a, group, z)
+    assert scene.command("resume", "t1").code == 0
+    lines = ["book x", "book y", "release y", "release x", "book x", "book y"]
+    assert [line for line in told(log) if " " in line] == lines
+    rows = scene.rows("select state from surefoot.subtasks where id like 'g%%'")
+    assert {row["state"] for row in rows} == {"completed"}
+
+
 @pytest.mark.parametrize("back", ["rollback", "edit"])
 def test_who_goes_back_over_a_milestone_is_not_asked_about_what_going_back_removed(
     scene: Scene, log: Path, tmp_path: Path, back: str

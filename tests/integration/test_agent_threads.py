@@ -92,7 +92,7 @@ async def test_a_lost_lease_ends_an_agent_and_writes_nothing(sql: Any, agents: A
 async def test_another_process_goes_on_where_the_thread_stands(
     sql: Any, database: Database, lease: Lease, agents: AgentBench
 ) -> None:
-    class Died(Exception): ...
+    class Died(BaseException): ...
 
     def dies(turn: Any) -> Any:
         raise Died

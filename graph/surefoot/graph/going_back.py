@@ -12,7 +12,7 @@ from typing import cast
 from surefoot.graph.index import container_of
 from surefoot.graph.replanning import is_same
 from surefoot.graph.state import Back
-from surefoot.graph.values import JsonObject, MilestoneRecord, Record, StoredValue
+from surefoot.graph.values import JsonObject, MilestoneRecord, Record, StoredValue, life_of
 
 START = "start"
 """The point before anything ran; it always exists."""
@@ -153,7 +153,8 @@ def afresh(record: Record) -> Record:
     again = Record(
         state="pending", attempt=record.get("attempt", 0), ended=record.get("ended", 0), tries=0
     )
-    return cast("Record", {**again, **{k: v for k, v in record.items() if k in KEPT_FOR_GOOD}})
+    kept = {k: v for k, v in record.items() if k in KEPT_FOR_GOOD}
+    return cast("Record", {**again, **kept, **life_of(record)})
 
 
 def is_touched(record: Record) -> bool:
@@ -276,6 +277,7 @@ def _anew(id: str, now: Record, units: Mapping[str, JsonObject]) -> Record:
     again = afresh(now)
     if is_touched(now) and _is_group(id, units):
         again["taken_back"] = now.get("attempt", 0)
+        again.pop("inside", None)
     return again
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from surefoot.graph.plain import digest
-from surefoot.graph.values import Json, JsonObject, Record
+from surefoot.graph.values import Json, JsonObject, Record, life_of
 
 UNWORKED = ("id", "name", "description", "phase", "depends_on", "covers", "weight", "importance")
 """Fields of a subtask that do not say what is done."""
@@ -133,9 +133,10 @@ def is_same(one: JsonObject, other: JsonObject) -> bool:
 
 def starts_afresh(record: Record) -> Record:
     """The record of a subtask whose id means new work now: numbers go on, tries do not."""
-    return Record(
+    again = Record(
         state="pending", attempt=record.get("attempt", 0), ended=record.get("ended", 0), tries=0
     )
+    return {**again, **life_of(record)}
 
 
 # --- what contradicts the finished part ------------------------------------------------------

@@ -4,7 +4,7 @@ JSON-plain `TypedDict`s: they survive a checkpoint unchanged and Studio can show
 Times are POSIX seconds (UTC, float). Nothing here does anything.
 """
 
-from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, cast
 
 Json: TypeAlias = Any
 """A JSON-plain value (dict, list, str, int, float, bool, None), cleaned by `plain`."""
@@ -191,6 +191,15 @@ class Record(TypedDict, total=False):
     """A group's: its newest attempt when it was taken back; its plan goes back when entered."""
     inside: StoredValue
     """A group's: what was inside it at the milestone it was taken back to; absent: nothing yet."""
+
+
+def life_of(record: Record) -> Record:
+    """What tells a group's thread of a former life from its own: no new record may lose it.
+
+    The thread says when it was entered last; that it was taken back since says the record alone.
+    """
+    kept = {k: v for k, v in record.items() if k in ("taken_back", "inside")}
+    return cast("Record", kept)
 
 
 class MilestoneRecord(TypedDict):

@@ -1,6 +1,6 @@
 """Accepted outcomes: the record, the visible artifacts, the events."""
 
-from surefoot.graph.values import Outcome, Record, StoredValue
+from surefoot.graph.values import Outcome, Record, StoredValue, life_of
 from surefoot.nodes.context import TaskContext, Views
 from surefoot.nodes.expansion import writes_overlap
 from surefoot.nodes.orders import work_of
@@ -63,6 +63,7 @@ def _take_files(outcome: Outcome, record: Record, context: TaskContext) -> None:
 def _completed(outcome: Outcome, old: Record) -> Record:
     result: StoredValue = outcome.get("result") or {"value": None}
     record = Record(state="completed", started=outcome["started"], finished=outcome["ended"])
+    record |= life_of(old)
     record["attempt"] = old.get("attempt", 0)
     record["result"] = result
     artifacts, marks = outcome.get("artifacts"), outcome.get("marks")

@@ -27,6 +27,7 @@ from surefoot.graph.values import (
     Question,
     Record,
     TaskFailure,
+    life_of,
 )
 from surefoot.nodes.context import TaskContext, Views, views
 from surefoot.nodes.cuts import cut_facts
@@ -249,6 +250,7 @@ def _ended(outcome: Outcome, old: Record, failure: Failure, *, by_model: bool) -
         started=outcome["started"],
         finished=outcome["ended"],
     )
+    record |= life_of(old)
     if "args" in old:
         record["args"] = old["args"]
     if outcome["action"] == "gather":  # its children stand: it may be gathered once more by hand
