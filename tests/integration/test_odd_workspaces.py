@@ -140,6 +140,24 @@ async def test_a_folder_with_folders_in_it_gives_its_place_back(
     assert tree(root) == before
 
 
+@pytest.mark.parametrize("glob", ["out", "out/", "out/**"])
+async def test_the_permissions_of_the_folder_itself_are_put_back(
+    workspace: WorkspaceSnapshots, root: Path, glob: str
+) -> None:
+    put(root, {"out/a": "x", "deep/in/b": "y"})
+    (root / "out").chmod(0o750)
+    await workspace.before("s", 1, [glob, "deep/in/**"])
+    was = tree(root)
+    (root / "out").chmod(0o700)
+    (root / "deep/in").chmod(0o700)
+    await workspace.put_back("s", 1)
+    assert tree(root) == was
+    await workspace.before("t", 1, ["new/**"])
+    put(root, {"new/a": "x"})
+    await workspace.put_back("t", 1)
+    assert tree(root) == was
+
+
 async def test_what_the_file_system_refuses_is_said_and_is_no_error_of_ours(
     workspace: WorkspaceSnapshots, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

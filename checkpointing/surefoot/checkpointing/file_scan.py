@@ -25,6 +25,7 @@ DRAFT = re.compile(r"\.surefoot-[0-9a-f]{8}-[0-9a-f]{8}-\d+")
 Stamp = tuple[int, ...]
 NOTHING: Mapping[str, Stamp] = {}
 
+ALL_BELOW: Parts = ("**",)
 EVERYTHING: frozenset[Parts] = frozenset({()})
 
 
@@ -136,6 +137,8 @@ def _meant_in(
             continue
         meant, below = enter(wanted, name)
         is_folder = stat.S_ISDIR(found.st_mode)
+        # Of whom all below is meant, the folder itself is nobody else's: its permissions too.
+        meant = meant or (is_folder and ALL_BELOW in below)
         if meant and known.get(path) == stamp(found):
             seen.same.append(path)
         elif meant:

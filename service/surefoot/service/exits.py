@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from surefoot.graph.errors import DatabaseUnavailable, LeaseHeld, LeaseLost, UsageError
+from surefoot.graph.errors import LeaseHeld, LeaseLost, TransientError, UsageError
 
 DONE = 0
 FAILED = 1
 WRONG_USAGE = 2
 STOPPED = 3
-"""Paused, waiting for a person, or the database was gone for too long: it can be resumed."""
+"""Paused, waiting for a person, or the database or a store was gone too long: it can be resumed."""
 
 CANCELLED = 4
 HELD = 5
@@ -32,7 +32,7 @@ def of_error(error: BaseException, *, runs: bool) -> int:
 
     Args:
         error: that ended it.
-        runs: for `run` and `resume`, which a lost database leaves resumable.
+        runs: for `run` and `resume`, which a lost database or store leaves resumable.
     """
     if isinstance(error, UsageError):
         return WRONG_USAGE
@@ -40,6 +40,6 @@ def of_error(error: BaseException, *, runs: bool) -> int:
         return HELD
     if isinstance(error, StoppedBySignal):
         return STOPPED
-    if isinstance(error, DatabaseUnavailable):
+    if isinstance(error, TransientError):
         return STOPPED if runs else WRONG_USAGE
     return FAILED if runs else WRONG_USAGE
