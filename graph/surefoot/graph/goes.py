@@ -6,13 +6,16 @@ tell of every end.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import AsyncCallbackHandler
 
-from surefoot.graph.errors import LeaseHeld
+from surefoot.graph.errors import AgentError, LeaseHeld
+
+log = logging.getLogger("surefoot")
 
 
 class Goes(AsyncCallbackHandler):
@@ -69,5 +72,11 @@ class Goes(AsyncCallbackHandler):
     async def _over(self, run_id: UUID) -> None:
         self._inner.discard(run_id)
         go = self._goes.pop(run_id, None)
-        if go is not None:
+        if not self._goes:
+            self._inner.clear()
+        if go is None:
+            return
+        try:
             await self._ended(go[1])
+        except AgentError as gone:  # the host is to hear how its go ended, not this
+            log.warning("what task %s had open could not be let go of: %s", go[1], gone)
