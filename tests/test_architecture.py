@@ -19,7 +19,7 @@ FILES = [p for folder in FOLDERS for p in sorted(ROOT.glob(f"{folder}/surefoot/*
 ROOF = {
     f"surefoot.graph.{name}"
     for name in (
-        *("build", "assembly", "goes", "nesting", "group_threads", "subtask", "app"),
+        *("build", "assembly", "goes", "nesting", "group_ports", "group_threads", "subtask", "app"),
         *(
             "session",
             "opening",

@@ -152,6 +152,13 @@ def test_a_foreach_half_done_is_taken_up_again() -> None:
     assert ready.take(5, 0.0) == ["review/1", "review/2"]
 
 
+def test_a_delay_that_seems_longer_than_any_is_over_for_the_clock_was_set_back() -> None:
+    index = PlanIndex({"subtasks": [tool("a")]})
+    ready = ReadySet(index, {"a": Record(state="pending", not_before=1000.0)}, ())
+    assert ready.take(5, 940.0) == []
+    assert ready.take(5, 939.0) == ["a"]
+
+
 def test_a_milestone_is_due_when_every_subtask_of_its_phase_is_done() -> None:
     ready = ready_set(
         tool("a", phase="p"),

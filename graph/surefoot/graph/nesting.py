@@ -10,15 +10,14 @@ import contextvars
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
-
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from typing import Any, cast
 
 from surefoot.graph.assembly import assemble
 from surefoot.graph.budget import effective_limits, exhausted, steps_left
 from surefoot.graph.errors import DatabaseUnavailable
 from surefoot.graph.gone_snapshots import is_gone
 from surefoot.graph.group_control import GroupControl
+from surefoot.graph.group_ports import GroupThreads
 from surefoot.graph.insides import Inside
 from surefoot.graph.plain import digest
 from surefoot.graph.ports import Command, Journal, StopSign, WorkOrder
@@ -54,44 +53,6 @@ def group_thread(task_id: str, group: str, meaning: JsonObject) -> str:
     never that of the group `2` inside `g`.
     """
     return f"{task_id}/{group}:{digest(meaning)[:12]}"
-
-
-class GroupThreads(Protocol):
-    """Where the threads of groups are kept, and the rows that leave with them."""
-
-    rides_on_saver: bool
-    """Whether the saver writes a group's journal with each checkpoint."""
-
-    @property
-    def saver(self) -> BaseCheckpointSaver[Any]:
-        """Keeps the checkpoints."""
-        ...
-
-    def begin(
-        self, thread: str, group: str, on_plan: Callable[[JsonObject], None] | None
-    ) -> Journal:
-        """The journal of a group that runs now (see `GroupJournal`)."""
-        ...
-
-    async def has_begun(self, thread: str) -> bool:
-        """Whether the thread has a checkpoint beside that of its first input."""
-        ...
-
-    async def earlier(self, thread: str) -> str | None:
-        """The last thread of the same group before it meant what it means now."""
-        ...
-
-    async def recover(self, thread: str, error: DatabaseUnavailable) -> None:
-        """The database could not be used: forget what was queued; return when to try again.
-
-        Raises:
-            DatabaseUnavailable: it is given up.
-        """
-        ...
-
-    def leave(self, thread: str) -> None:
-        """The group does not run any more."""
-        ...
 
 
 @dataclass(eq=False, kw_only=True)

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from surefoot.graph.attempts import wants_improvement
+from surefoot.graph.attempts import BACKOFF_CAP_S, wants_improvement
 from surefoot.graph.index import PlanIndex, container_of
 from surefoot.graph.values import Record, SubtaskState
 
@@ -31,6 +31,11 @@ def _is_child(id: str, records: Mapping[str, Record]) -> bool:
     """Whether an id is a child of an expanded foreach; one that began anew has none yet."""
     container, _, number = id.rpartition("/")
     return bool(container) and int(number) < records.get(container, Record()).get("n", 0)
+
+
+def _is_over(not_before: float, now: float) -> bool:
+    """Whether a delay is over; one that seems longer than any can be: the clock was set back."""
+    return not_before <= now or not_before > now + BACKOFF_CAP_S
 
 
 class ReadySet:
@@ -224,7 +229,7 @@ class ReadySet:
 
     def take(self, count: int, now: float) -> list[str]:
         """Up to `count` ids to start, in plan order; they leave the ready set."""
-        while self._delayed and self._delayed[0][0] <= now:
+        while self._delayed and _is_over(self._delayed[0][0], now):
             _, position, child, id = heapq.heappop(self._delayed)
             heapq.heappush(self._ready, (position, child, id))
         return self._take(self._ready, count, now)
@@ -250,7 +255,7 @@ class ReadySet:
         # The heap may hold an id twice (unlocked, then requeued): what it is now decides.
         held = id in self.blocked or id in self.reflecting
         pending = self.states.get(id, "pending") == "pending" and not held
-        return pending and self._not_before.get(id, 0.0) <= now
+        return pending and _is_over(self._not_before.get(id, 0.0), now)
 
     def take_expansions(self) -> list[str]:
         """The foreaches whose list can be read now; they leave the set."""
