@@ -178,6 +178,7 @@ async def left_early(graph: Any, task: Any, config: Any) -> None:
 async def test_a_go_that_its_host_ends_between_two_nodes_leaves_nothing_running(
     scene: Scene, tmp_path: Path, end: str
 ) -> None:
+    before = set(psutil.Process().children())
     marks, gate = tmp_path / "marks", tmp_path / "open"
     quick = subtask("quick", "mark", {"file": str(marks), "word": "quick"})
     held_args = {"file": str(marks), "open": str(gate), "word": "held"}
@@ -201,7 +202,7 @@ async def test_a_go_that_its_host_ends_between_two_nodes_leaves_nothing_running(
     await until(lambda: scene.rows(holder) == [{"acquired_by": None}])
     cancelled = await asyncio.to_thread(scene.process, "cancel", "t", "--json")
     assert cancelled.document["status"] == "cancelled", cancelled.out
-    assert [child.name() for child in psutil.Process().children()] == []
+    assert set(psutil.Process().children()) <= before, "a tool's process is left"
 
 
 HOST = """
