@@ -153,7 +153,7 @@ def _meant_in(
 
 def _is_left_out(path: str, name: str, skip: frozenset[str], seen: Scan) -> bool:
     if path in skip:
-        seen.occupied.update(_around(path))
+        seen.occupied.update(around(path))
         return True
     if DRAFT.fullmatch(name) is None:
         return False
@@ -203,7 +203,8 @@ def _look_up(path: str) -> os.stat_result | None:
         raise
 
 
-def _around(path: str) -> Iterator[str]:
+def around(path: str) -> Iterator[str]:
+    """The folders that a path lies in, the nearest first."""
     folder = path.rpartition("/")[0]
     while folder:
         yield folder

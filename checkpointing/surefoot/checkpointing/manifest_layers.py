@@ -1,7 +1,8 @@
 """Several manifests as one: what was the whole, and what single subtasks have left since. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from surefoot.checkpointing.file_scan import around
 from surefoot.checkpointing.manifests import Entry, Listing
 from surefoot.graph.path_globs import leads_to, matches_any
 
@@ -43,10 +44,5 @@ def _gone(kept: Mapping[str, Entry], later: Listing) -> list[str]:
     ]
     if not folders:
         return []
-    used = {above for path in kept.keys() - {*folders} for above in _above(path)}
+    used = {above for path in kept.keys() - {*folders} for above in around(path)}
     return [path for path in folders if path not in used]
-
-
-def _above(path: str) -> Iterator[str]:
-    while path := path.rpartition("/")[0]:
-        yield path
